@@ -21,7 +21,7 @@ LIMIT = 40.0
 
 
 class Done:
-    """What a command line left behind."""
+    """Exit code and output of a command that has ended."""
 
     def __init__(self, code: int, out: bytes, err: bytes) -> None:
         self.code = code
@@ -32,9 +32,9 @@ class Done:
     def events(self) -> list[dict[str, Any]]:
         """stdout as `--json` writes it; every line must be an object."""
         assert self.raw_out.endswith(b"\n")
-        found = [json.loads(line) for line in self.raw_out.splitlines()]
-        assert all(isinstance(event, dict) and event["type"] for event in found)
-        return found
+        events = [json.loads(line) for line in self.raw_out.splitlines()]
+        assert all(isinstance(event, dict) and event["type"] for event in events)
+        return events
 
 
 class Cli:
@@ -94,9 +94,9 @@ class Cli:
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
-    made = Cli(tmp_path)
-    yield made
-    for process in made.started:
+    runner = Cli(tmp_path)
+    yield runner
+    for process in runner.started:
         if process.poll() is None:  # the test failed: the reaper sees to the rest
             process.send_signal(signal.SIGKILL)
             process.wait(LIMIT)
@@ -105,16 +105,16 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
                 stream.close()
 
 
-def read_until(fd: int, wanted: bytes) -> bytes:
-    """What a descriptor brings, byte by byte, up to and with what is wanted."""
-    heard = b""
-    while not heard.endswith(wanted):
+def read_until(fd: int, expected: bytes) -> bytes:
+    """Read a descriptor byte by byte, up to and including the expected bytes."""
+    output = b""
+    while not output.endswith(expected):
         ready, _, _ = select.select([fd], [], [], LIMIT)
-        assert ready, f"waited in vain for {wanted!r}; heard {heard!r}"
+        assert ready, f"waited in vain for {expected!r}; heard {output!r}"
         data = os.read(fd, 1)
-        assert data, f"it ended without {wanted!r}; heard {heard!r}"
-        heard += data
-    return heard
+        assert data, f"it ended without {expected!r}; heard {output!r}"
+        output += data
+    return output
 
 
 class Terminal:
@@ -127,24 +127,24 @@ class Terminal:
         )
         os.close(slave)
 
-    def until(self, wanted: bytes) -> bytes:
-        return read_until(self.master, wanted)
+    def until(self, expected: bytes) -> bytes:
+        return read_until(self.master, expected)
 
     def type(self, text: bytes) -> None:
         os.write(self.master, text)
 
     def rest(self) -> str:
-        heard = b""
+        output = b""
         while True:
             ready, _, _ = select.select([self.master], [], [], LIMIT)
-            assert ready, f"it does not end; heard {heard!r}"
+            assert ready, f"it does not end; heard {output!r}"
             try:
                 data = os.read(self.master, 4096)
             except OSError:  # how Linux says that nobody has the terminal any more
                 data = b""
             if not data:
-                return heard.decode().replace("\r\n", "\n")
-            heard += data
+                return output.decode().replace("\r\n", "\n")
+            output += data
 
     def code(self) -> int:
         return self.process.wait(LIMIT)

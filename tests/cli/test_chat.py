@@ -26,13 +26,13 @@ def started(on_terminal: On, *arguments: str, env: dict[str, str] | None = None)
     return terminal
 
 
-def left(terminal: Terminal) -> str:
-    """What it still says when it is left; the exit code is that of success."""
+def leave(terminal: Terminal) -> str:
+    """Leave the chat with Ctrl-D, check that it exits with 0, and return the output left to read."""
     terminal.type(CTRL_D)
-    said = terminal.rest()
-    assert terminal.code() == 0, said
-    assert "Traceback" not in said
-    return said
+    output = terminal.rest()
+    assert terminal.code() == 0, output
+    assert "Traceback" not in output
+    return output
 
 
 def gate(cli: Cli) -> bytes:
@@ -56,7 +56,7 @@ def test_many_prompts_are_said_in_one_session(cli: Cli, on_terminal: On) -> None
     terminal.until(b"Saved")
     terminal.type(b"say it again" + ENTER)
     terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
     assert json.loads((cli.workspace / "talk.json").read_text())["title"] == "The talk"
 
 
@@ -78,14 +78,14 @@ def test_a_prompt_may_have_many_lines(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"one" + NEWLINE + b"two\\" + ENTER + b"three" + ENTER)
     assert "You said “one two three” (3 words)" in without_looks(terminal.until(DONE).decode())
-    left(terminal)
+    leave(terminal)
 
 
 def test_what_is_pasted_is_not_sent_before_it_is_entered(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"\x1b[200~one\rtwo\r\x1b[201~" + b"three" + ENTER)
     assert "You said “one two three” (3 words)" in without_looks(terminal.until(DONE).decode())
-    left(terminal)
+    leave(terminal)
 
 
 def test_a_prompt_typed_meanwhile_is_queued_and_sent_afterwards(cli: Cli, on_terminal: On) -> None:
@@ -98,17 +98,17 @@ def test_a_prompt_typed_meanwhile_is_queued_and_sent_afterwards(cli: Cli, on_ter
     first = terminal.until(DONE)
     assert b"Hello!" not in first
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_a_file_that_is_named_goes_along(cli: Cli, on_terminal: On) -> None:
     (cli.workspace / "notes.md").write_text("four\n")
     terminal = started(on_terminal)
     terminal.type(b"look at @notes.md" + ENTER)
-    said = without_looks(terminal.until(DONE).decode())
-    assert "  with notes.md" in said
-    assert "(5 characters)." in " ".join(said.split())  # wherever the line was broken
-    left(terminal)
+    output = without_looks(terminal.until(DONE).decode())
+    assert "  with notes.md" in output
+    assert "(5 characters)." in " ".join(output.split())  # wherever the line was broken
+    leave(terminal)
 
 
 def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
@@ -120,7 +120,7 @@ def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
     assert b"\x07" not in shown
     assert b"\xc2\x9b" not in shown
     assert "You said “say this" in without_looks(shown.decode())
-    left(terminal)
+    leave(terminal)
 
 
 # -- commands and completion
@@ -132,7 +132,7 @@ def test_the_agents_commands_are_completed(on_terminal: On) -> None:
     terminal.until(DONE)
     terminal.type(b"/pla" + TAB + ENTER)
     assert b"Check the result" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On) -> None:
@@ -146,12 +146,12 @@ def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On)
     assert "* demo-large" in shown
     terminal.type(b":option word_by_word off" + ENTER)
     terminal.until(b"word_by_word: off")
-    left(terminal)
+    leave(terminal)
 
 
 def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: On) -> None:
     terminal = started(on_terminal)
-    for typed, said in (
+    for typed, output in (
         (b":modell x", b"Did you mean :model?"),
         (b":model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
         (b":cancel", b"there is no run to cancel"),
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: 
         (b":option nothing on", b"has no option 'nothing'"),
     ):
         terminal.type(typed + ENTER)
-        terminal.until(said)
+        terminal.until(output)
     terminal.type(b":help" + ENTER)
     terminal.until(b"earlier prompts")
     terminal.type(b":quit" + ENTER)
@@ -174,7 +174,7 @@ def test_what_only_looks_like_a_command_is_said_to_the_agent(on_terminal: On) ->
     assert "You said “:) hi”" in without_looks(terminal.until(DONE).decode())
     terminal.type(b" :help" + ENTER)
     assert "You said “:help”" in without_looks(terminal.until(DONE).decode())
-    left(terminal)
+    leave(terminal)
 
 
 def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
@@ -183,12 +183,12 @@ def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
     terminal.until(DONE)
     terminal.type(b":save talk.json" + ENTER)
     terminal.until(b"Saved")
-    assert "To resume: dragoman chat --resume" in left(terminal)
+    assert "To resume: dragoman chat --resume" in leave(terminal)
     handle = json.loads((cli.workspace / "talk.json").read_text())
     again = on_terminal("chat", "--resume", "talk.json", "--save", "again.json")
     again.until(b"Session resumed.")
     again.until(b"access")
-    left(again)
+    leave(again)
     assert json.loads((cli.workspace / "again.json").read_text())["session_id"] == handle["session_id"]
 
 
@@ -201,16 +201,16 @@ def test_earlier_prompts_come_back_in_a_later_chat(cli: Cli, on_terminal: On) ->
     first.until(DONE)
     first.type(b" say nothing of this" + ENTER)
     first.until(DONE)
-    left(first)
-    kept = cli.home / "chat-history.jsonl"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert "nothing of this" not in kept.read_text()
+    leave(first)
+    history = cli.home / "chat-history.jsonl"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "nothing of this" not in history.read_text()
     second = started(on_terminal)
     second.type(UP + ENTER)
     assert "You said “say one”" in without_looks(second.until(DONE).decode())
     second.type(CTRL_R + b"one" + ENTER + ENTER)
     assert "You said “say one”" in without_looks(second.until(DONE).decode())
-    left(second)
+    leave(second)
 
 
 # -- permission questions
@@ -226,7 +226,7 @@ def test_a_question_is_asked_in_place_and_what_was_typed_is_kept(cli: Cli, on_te
     assert (cli.workspace / "README.md").exists()
     terminal.type(b"lo" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_ctrl_c_at_a_question_cancels_the_run(cli: Cli, on_terminal: On) -> None:
@@ -237,7 +237,7 @@ def test_ctrl_c_at_a_question_cancels_the_run(cli: Cli, on_terminal: On) -> None
     terminal.until(b"cancelled after ")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
     assert not (cli.workspace / "README.md").exists()
 
 
@@ -249,7 +249,7 @@ def test_the_agents_own_questions_are_asked_in_place(on_terminal: On) -> None:
     assert b"You would rather not answer." in terminal.until(DONE)
     terminal.type(b"lo" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 # -- being stopped
@@ -266,7 +266,7 @@ def test_ctrl_c_cancels_the_run_and_what_is_queued_and_the_chat_goes_on(on_termi
     terminal.until(b"cancelled after ")
     terminal.type(b"hello" + ENTER)
     assert b"edit notes" not in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_terminal: On) -> None:
@@ -280,7 +280,7 @@ def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_t
     terminal.type(b"hello" + ENTER)
     terminal.until(b"Restarted; the session is resumed.")
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_a_crash_is_told_and_the_session_goes_on(cli: Cli, on_terminal: On) -> None:
@@ -289,14 +289,14 @@ def test_a_crash_is_told_and_the_session_goes_on(cli: Cli, on_terminal: On) -> N
     terminal.type(b":mode plan" + ENTER)
     terminal.until(b"mode: plan")
     terminal.type(b"crash" + ENTER)
-    said = without_looks(terminal.until(b"The agent has stopped.").decode())
-    assert "ended with exit code 3" in said
-    assert "crashing as asked" in said
+    output = without_looks(terminal.until(b"The agent has stopped.").decode())
+    assert "ended with exit code 3" in output
+    assert "crashing as asked" in output
     terminal.type(b":restart" + ENTER)
     terminal.until(b"Restarted; the session is resumed.")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
     after = json.loads((cli.workspace / "talk.json").read_text())
     assert after["agent_session_id"] == before["agent_session_id"]
     assert after["mode"] == "plan"
@@ -314,7 +314,7 @@ def test_a_prompt_is_not_sent_to_a_session_that_forgot_everything(cli: Cli, on_t
     terminal.until(b"Press Enter to send it to the new session.")
     terminal.type(ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_leave(on_terminal: On) -> None:
@@ -323,7 +323,7 @@ def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_lea
     terminal.until(b"To leave: Ctrl-D")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
-    left(terminal)
+    leave(terminal)
 
 
 def test_ctrl_d_during_a_run_is_asked_for_twice(on_terminal: On) -> None:
@@ -332,7 +332,7 @@ def test_ctrl_d_during_a_run_is_asked_for_twice(on_terminal: On) -> None:
     terminal.until(b"working")
     terminal.type(CTRL_D)
     terminal.until(b"Ctrl-D again leaves.")
-    left(terminal)
+    leave(terminal)
 
 
 @pytest.mark.parametrize("prompt", [b"hang", b"edit README", b""], ids=["running", "asking", "idle"])
@@ -346,9 +346,9 @@ def test_sigterm_ends_all_and_restores_the_terminal(cli: Cli, on_terminal: On, p
         terminal.type(prompt + ENTER)
         terminal.until(b"I hang" if prompt == b"hang" else b"1-4): ")
     terminal.process.send_signal(signal.SIGTERM)
-    said = terminal.rest()
+    output = terminal.rest()
     assert terminal.code() == 143
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert termios.tcgetattr(terminal.master) == before
     cli.wait_until_all_are_gone(lifeline)
     os.close(lifeline)
@@ -399,7 +399,7 @@ def test_a_dumb_terminal_gets_plain_lines(on_terminal: On) -> None:
 def test_without_colours_none_are_shown(on_terminal: On) -> None:
     terminal = started(on_terminal, env={"NO_COLOR": "1"})
     terminal.type(b"tools" + ENTER)
-    shown = terminal.until(DONE) + left(terminal).encode()
+    shown = terminal.until(DONE) + leave(terminal).encode()
     assert not re.search(rb"\x1b\[(?:[0-9]+;)*3[0-7]m", shown)
 
 

@@ -173,11 +173,11 @@ def test_each_workspace_has_its_own_history(tmp_path: Path) -> None:
     here.store_string(" not this")
     ChatHistory(home, tmp_path / "there").store_string("elsewhere")
     here.store_string("second")
-    kept = home / chat_history.FILE_NAME
-    with kept.open("a") as file:
+    history_file = home / chat_history.FILE_NAME
+    with history_file.open("a") as file:
         file.write('broken\n{"cwd": 1}\n')
     assert list(ChatHistory(home, tmp_path / "here").load_history_strings()) == ["second", "first\nwith two lines"]
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(history_file.stat().st_mode) == 0o600
 
 
 def test_a_history_that_grew_too_long_forgets_its_older_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +185,8 @@ def test_a_history_that_grew_too_long_forgets_its_older_half(tmp_path: Path, mon
     history = ChatHistory(tmp_path, tmp_path)
     for number in range(200):
         history.store_string(f"prompt {number}")
-    kept = list(history.load_history_strings())
-    assert kept[0] == "prompt 199"
+    prompts = list(history.load_history_strings())
+    assert prompts[0] == "prompt 199"
     assert (tmp_path / chat_history.FILE_NAME).stat().st_size <= 2000
     assert [path.name for path in tmp_path.iterdir()] == [chat_history.FILE_NAME]
 

@@ -60,7 +60,7 @@ def test_an_escape_character_alone_acts_on_nothing() -> None:
 
 
 class Shown(Outbox):
-    """What is put, on a terminal of the simplest kind."""
+    """An outbox that shows its text on a simulated terminal."""
 
     def __init__(self) -> None:
         super().__init__()

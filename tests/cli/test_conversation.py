@@ -1,4 +1,4 @@
-"""What is left of the pieces of a stored conversation: nothing that the next one made needless."""
+"""A stored conversation, shown without the pieces that a later piece made needless."""
 
 from __future__ import annotations
 

@@ -159,11 +159,11 @@ def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
 def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None:
     write_tasks(cli, asking(1), {"id": "bad", "prompt": "error"})
     terminal = on_terminal("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1")
-    said = without_looks(terminal.rest())
+    output = without_looks(terminal.rest())
     assert terminal.code() == 1
-    assert "2/2" in said
-    assert "error bad" in said
-    assert "1 ok 1 error" in said
+    assert "2/2" in output
+    assert "error bad" in output
+    assert "1 ok 1 error" in output
 
 
 def test_what_is_wrong_is_shown_beside_what_was_expected(cli: Cli) -> None:
@@ -179,9 +179,9 @@ def test_what_is_wrong_is_shown_beside_what_was_expected(cli: Cli) -> None:
 def test_a_long_command_line_costs_no_figure_of_the_table(cli: Cli, on_terminal: On) -> None:
     write_tasks(cli, asking(1))
     terminal = on_terminal("eval", "--agent-command", f"{cli.demo} {'x' * 100}", "tasks.jsonl", "--attempts", "1")
-    said = without_looks(terminal.rest())
+    output = without_looks(terminal.rest())
     terminal.code()
-    assert re.search(r"agent +ok +wrong +errors +rounds +calls +tokens +cost +time", said)
+    assert re.search(r"agent +ok +wrong +errors +rounds +calls +tokens +cost +time", output)
 
 
 def test_functions_are_found_by_name(cli: Cli) -> None:
@@ -195,7 +195,7 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["none.jsonl"], "none.jsonl"),
         (["tasks.jsonl", "-a", "nobody"], "nobody"),
@@ -212,12 +212,12 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
         (["twice.jsonl"], "twice.jsonl:2: there is another task"),
     ],
 )
-def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], said: str) -> None:
+def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], message: str) -> None:
     write_tasks(cli, {"prompt": "hello"}, {"prompt": "hello"})
     (cli.workspace / "shop.py").write_text("def lookup(sku: str) -> int: ...\n")
     (cli.workspace / "bad.jsonl").write_text('{"prompt": "a"}\n{"promt": "b"}\n')
     (cli.workspace / "twice.jsonl").write_text('{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n')
     done = cli("eval", *arguments)
     assert done.code == 2, done.err
-    assert said in done.err
+    assert message in done.err
     assert not list(cli.workspace.glob("*.results.jsonl"))

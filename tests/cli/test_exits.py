@@ -28,9 +28,9 @@ def ended(status: str) -> events.ToolResult:
     return events.ToolResult(*HEAD, "t", "", None, "other", status, (), (), None, None, None)
 
 
-def denials(*told: events.Event) -> Denials:
+def denials(*run_events: events.Event) -> Denials:
     heard = Denials()
-    for event in told:
+    for event in run_events:
         heard.add(event)
     return heard
 

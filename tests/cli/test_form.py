@@ -31,7 +31,7 @@ class Person(Outbox):
     def __init__(self, *lines: str, width: int = 80, open_page: OpenPage | None = None) -> None:
         super().__init__()
         self.seen = ""
-        self.asked = asyncio.Event()
+        self.was_asked = asyncio.Event()
         self._lines = list(lines)
         self.keyboard, self.fd = pty.openpty()
         screen = Screen(self, text_tty=True, notes_tty=True, shared=True, width=width, paint=without_colours)
@@ -41,7 +41,7 @@ class Person(Outbox):
         self.seen += data if isinstance(data, str) else data.decode()
 
     async def flush(self) -> None:
-        self.asked.set()
+        self.was_asked.set()
         if self._lines:
             os.write(self.keyboard, self._lines.pop(0).encode())
 
@@ -81,11 +81,11 @@ def page(url: str = "https://example.org/login?code=1") -> Question:
     return question(mode="url", url=url, elicitationId="e1")
 
 
-async def told(people: list[Person], asked: Question, *lines: str, **how: Any) -> tuple[QuestionAnswer, str]:
+async def reply_to(people: list[Person], question: Question, *lines: str, **options: Any) -> tuple[QuestionAnswer, str]:
     """The answer of someone who types these lines, and what they saw."""
-    person = Person(*lines, **how)
+    person = Person(*lines, **options)
     people.append(person)
-    return await person.answer(asked), person.seen
+    return await person.answer(question), person.seen
 
 
 def accepted(**content: Any) -> QuestionAnswer:
@@ -97,7 +97,7 @@ NAME = {"type": "string", "title": "Your name"}
 
 
 async def test_a_form_is_filled_field_by_field_and_sent_once_it_was_seen_whole(people: list[Person]) -> None:
-    answer, seen = await told(people, DEMO, "2\n", "Ada\n", "\n", "1,3\n", "n\n", "s\n")
+    answer, seen = await reply_to(people, DEMO, "2\n", "Ada\n", "\n", "1,3\n", "n\n", "s\n")
     assert answer == accepted(colour="green", name="Ada", files=1, languages=("Python", "Rust"), happy=False)
     assert seen.startswith("? Claude Code asks you\n  Please say:\n  About you\n")
     assert "  1/5  Which colour do you like best? (required)\n    1  Red\n    2  Green\n    3  Blue\n" in seen
@@ -109,14 +109,14 @@ async def test_a_form_is_filled_field_by_field_and_sent_once_it_was_seen_whole(p
 
 
 async def test_nothing_is_sent_that_nobody_said(people: list[Person]) -> None:
-    answer, seen = await told(people, DEMO, "red\n", "\n", "/skip\n", "\n", "/skip\n", "s\n")
+    answer, seen = await reply_to(people, DEMO, "red\n", "\n", "/skip\n", "\n", "/skip\n", "s\n")
     assert answer == accepted(colour="red")
     assert seen.count("(left out)") == 4
 
 
 async def test_what_does_not_fit_is_told_and_asked_again(people: list[Person]) -> None:
-    asked = form(["n"], n={"type": "integer", "minimum": 3, "title": "How many?"})
-    answer, seen = await told(people, asked, "\n", "/skip\n", "many\n", "2\n", "3\n")
+    question = form(["n"], n={"type": "integer", "minimum": 3, "title": "How many?"})
+    answer, seen = await reply_to(people, question, "\n", "/skip\n", "many\n", "2\n", "3\n")
     assert answer == accepted(n=3)
     assert seen.count("  It is required.\n") == 2
     assert "  It is 'many'; expected a whole number.\n" in seen
@@ -124,8 +124,8 @@ async def test_what_does_not_fit_is_told_and_asked_again(people: list[Person]) -
 
 
 async def test_one_can_go_back_and_finds_the_answer_given(people: list[Person]) -> None:
-    asked = form(a=NAME, b=NAME)
-    answer, seen = await told(people, asked, "/back\n", "Ada\n", "/back\n", "\n", "Bob\n", "1\n", "Eve\n", "s\n")
+    question = form(a=NAME, b=NAME)
+    answer, seen = await reply_to(people, question, "/back\n", "Ada\n", "/back\n", "\n", "Bob\n", "1\n", "Eve\n", "s\n")
     assert answer == accepted(a="Eve", b="Bob")
     assert "Your answer [Ada]: " in seen
 
@@ -146,13 +146,13 @@ async def test_one_can_go_back_and_finds_the_answer_given(people: list[Person]) 
 async def test_saying_no_and_saying_nothing_are_two_answers_at_every_step(
     people: list[Person], lines: list[str], answer: QuestionAnswer
 ) -> None:
-    given, seen = await told(people, form(a=NAME, b=NAME), *lines)
+    given, seen = await reply_to(people, form(a=NAME, b=NAME), *lines)
     assert given == answer
     assert ("No answer: cancelled." in seen) is ("\x04" in lines)
 
 
 async def test_a_single_field_is_sent_as_it_was_typed(people: list[Person]) -> None:
-    answer, seen = await told(people, form(name=NAME), " Ada Lovelace \n")
+    answer, seen = await reply_to(people, form(name=NAME), " Ada Lovelace \n")
     assert answer == accepted(name="Ada Lovelace")
     assert "Your answers" not in seen
     assert "1/1" not in seen
@@ -160,13 +160,13 @@ async def test_a_single_field_is_sent_as_it_was_typed(people: list[Person]) -> N
 
 async def test_a_form_without_fields_asks_for_consent(people: list[Person]) -> None:
     for line, answer in [("1\n", accepted()), ("2\n", DECLINED), ("3\n", CANCELLED)]:
-        assert (await told(people, form(), line))[0] == answer
+        assert (await reply_to(people, form(), line))[0] == answer
 
 
 async def test_none_of_several_is_an_answer_where_one_is_needed(people: list[Person]) -> None:
     tags = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
-    assert (await told(people, form(["tags"], tags=tags), "\n"))[0] == accepted(tags=())
-    assert (await told(people, form(tags=tags), "\n"))[0] == accepted()
+    assert (await reply_to(people, form(["tags"], tags=tags), "\n"))[0] == accepted(tags=())
+    assert (await reply_to(people, form(tags=tags), "\n"))[0] == accepted()
 
 
 async def test_what_was_typed_before_the_question_does_not_answer_it(people: list[Person]) -> None:
@@ -181,7 +181,7 @@ async def test_a_cancelled_question_stops_listening_at_once(people: list[Person]
     people.append(person)
     async with asyncio.timeout(LIMIT):
         task = asyncio.create_task(person.asker(form(name=NAME)))
-        await person.asked.wait()
+        await person.was_asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -189,17 +189,17 @@ async def test_a_cancelled_question_stops_listening_at_once(people: list[Person]
 
 
 async def test_a_secret_is_warned_of(people: list[Person]) -> None:
-    _, seen = await told(people, form(api_key={"type": "string"}), "/cancel\n")
+    _, seen = await reply_to(people, form(api_key={"type": "string"}), "/cancel\n")
     assert CAUTION in " ".join(seen.split())
-    assert CAUTION not in " ".join((await told(people, form(name=NAME), "/cancel\n"))[1].split())
+    assert CAUTION not in " ".join((await reply_to(people, form(name=NAME), "/cancel\n"))[1].split())
 
 
 async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(people: list[Person]) -> None:
     nasty = "Look\x1b[2J\rat\u202e this\nYour answer (1-4): 1\n" + "more\n" * 99
     choices = [{"const": "a", "title": "\x1b[31mRed\n9  Blue", "description": "x\ny"}]
     field = {"type": "string", "title": "T\n? Claude Code asks you", "description": nasty, "oneOf": choices}
-    asked = msgspec.structs.replace(form(a=field), message=nasty, agent="\x1b[1mClaude\nCode")
-    _, seen = await told(people, asked, "/cancel\n")
+    question = msgspec.structs.replace(form(a=field), message=nasty, agent="\x1b[1mClaude\nCode")
+    _, seen = await reply_to(people, question, "/cancel\n")
     assert all(character.isprintable() or character == "\n" for character in seen)
     assert seen.count("\nYour answer") == 1  # ours; the agent's is indented
     assert "\n? " not in seen
@@ -210,16 +210,16 @@ async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(peo
 
 async def test_what_is_asked_is_never_cut(people: list[Person]) -> None:
     title = "Which of the many branches shall be merged into the release branch, once the tests have passed?"
-    _, seen = await told(people, form(["a"], a={"type": "string", "title": title}), "/cancel\n", width=40)
+    _, seen = await reply_to(people, form(["a"], a={"type": "string", "title": title}), "/cancel\n", width=40)
     assert f"{title} (required)" in " ".join(seen.split())
     host = "a-very-long-name-of-a-host.that-looks-like-another.example.org"
-    _, seen = await told(people, page(f"https://{host}/"), "3\n", width=40)
+    _, seen = await reply_to(people, page(f"https://{host}/"), "3\n", width=40)
     assert f"on {host}Please say:" in seen.replace("\n  ", "")
 
 
 @pytest.mark.parametrize("width", [40, 80])
 async def test_lines_fit_the_terminal(people: list[Person], width: int) -> None:
-    _, seen = await told(people, DEMO, "1\n", "Ada\n", "\n", "1\n", "\n", "s\n", width=width)
+    _, seen = await reply_to(people, DEMO, "1\n", "Ada\n", "\n", "1\n", "\n", "s\n", width=width)
     ours = [line for line in seen.split("\n") if "): " not in line]
     assert max(map(len, ours)) <= width
     assert all(len(line) <= width for line in seen.split("\n") if line.startswith("Send"))
@@ -232,15 +232,15 @@ async def test_a_page_is_shown_whole_and_opened_only_when_told(people: list[Pers
         opened.append(url)
         return True
 
-    answer, seen = await told(people, page(), "2\n", open_page=open_page)
+    answer, seen = await reply_to(people, page(), "2\n", open_page=open_page)
     assert (answer, opened) == (QuestionAnswer("accept"), [])
     assert seen.startswith("? Claude Code asks you to open a page on example.org\n")
     assert "  https://example.org/login?code=1\n" in seen
-    assert (await told(people, page(), "3\n", open_page=open_page))[0] == DECLINED
-    assert (await told(people, page(), "4\n", open_page=open_page))[0] == CANCELLED
-    assert (await told(people, page(), "\x04", open_page=open_page))[0] == CANCELLED
+    assert (await reply_to(people, page(), "3\n", open_page=open_page))[0] == DECLINED
+    assert (await reply_to(people, page(), "4\n", open_page=open_page))[0] == CANCELLED
+    assert (await reply_to(people, page(), "\x04", open_page=open_page))[0] == CANCELLED
     assert opened == []
-    assert (await told(people, page(), "0\n", "1\n", open_page=open_page))[0] == QuestionAnswer("accept")
+    assert (await reply_to(people, page(), "0\n", "1\n", open_page=open_page))[0] == QuestionAnswer("accept")
     assert opened == ["https://example.org/login?code=1"]
 
 
@@ -248,20 +248,20 @@ async def test_a_browser_that_does_not_start_leaves_it_to_the_person(people: lis
     async def open_page(url: str) -> bool:
         return False
 
-    answer, seen = await told(people, page(), "1\n", "2\n", open_page=open_page)
+    answer, seen = await reply_to(people, page(), "1\n", "2\n", open_page=open_page)
     assert answer == DECLINED
     assert "No browser could be started" in seen
 
 
 async def test_without_a_browser_none_is_offered(people: list[Person]) -> None:
-    answer, seen = await told(people, page(f"https://example.org/{'a' * 200}"), "1\n")
+    answer, seen = await reply_to(people, page(f"https://example.org/{'a' * 200}"), "1\n")
     assert answer == QuestionAnswer("accept")
     assert "Open it in the browser" not in seen
     assert f"  https://example.org/{'a' * 200}\n" in seen  # whole, also where it is long
 
 
 async def test_letters_that_look_like_others_are_warned_of(people: list[Person]) -> None:
-    _, seen = await told(people, page("https://gооgle.com/"), "3\n")  # two of the letters are Cyrillic
+    _, seen = await reply_to(people, page("https://gооgle.com/"), "3\n")  # two of the letters are Cyrillic
     assert "page on xn--ggle-55da.com" in seen
     assert "letters that may look like others" in seen
 
@@ -274,19 +274,19 @@ def test_a_run_asks_in_place_and_the_agent_has_the_answer(on_terminal: On) -> No
         terminal.type(line)
     terminal.until(b"cancel (c): ")
     terminal.type(b"s\n")
-    said = terminal.rest()
-    assert "- colour: green" in said
-    assert "- happy: False" in said
-    assert "languages" not in said
+    output = terminal.rest()
+    assert "- colour: green" in output
+    assert "- happy: False" in output
+    assert "languages" not in output
     assert terminal.code() == 0
 
 
-@pytest.mark.parametrize(("line", "said"), [(b"/decline\n", "rather not answer"), (b"\x04", "closed the question")])
-def test_the_agent_is_told_whether_one_said_no_or_nothing(on_terminal: On, line: bytes, said: str) -> None:
+@pytest.mark.parametrize(("line", "reply"), [(b"/decline\n", "rather not answer"), (b"\x04", "closed the question")])
+def test_the_agent_is_told_whether_one_said_no_or_nothing(on_terminal: On, line: bytes, reply: str) -> None:
     terminal = on_terminal("run", "ask me")
     terminal.until(b"Your answer")
     terminal.type(line)
-    assert said in terminal.rest()
+    assert reply in terminal.rest()
     assert terminal.code() == 0
 
 

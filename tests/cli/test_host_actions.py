@@ -1,4 +1,4 @@
-"""What was done for the agent, as a person sees it."""
+"""Actions of the host for the agent, as the renderer shows them to a person."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def renderer(*, width: int = 80, verbose: bool = False, diffs: bool = False) -> 
     return Renderer(cwd=Path("/project"), width=width, thoughts=False, verbose=verbose, diffs=diffs)
 
 
-def lines(*told: events.Event, using: Renderer | None = None) -> list[str]:
+def lines(*run_events: events.Event, using: Renderer | None = None) -> list[str]:
     by = using or renderer()
     found = []
-    for event in told:
+    for event in run_events:
         for piece in by.show(event):
             assert isinstance(piece, Line | Ending)
             found.append(without_colours(piece.spans))
@@ -106,7 +106,7 @@ def test_what_a_person_refused_is_not_told_again(by: str) -> None:
 @pytest.mark.parametrize("width", [40, 80])
 def test_every_line_fits_the_terminal(width: int) -> None:
     deep = f"/project/{'deep/' * 40}a.py"
-    told = (
+    run_events = (
         read(path=deep),
         written(path=deep),
         written("denied", path=deep, decided_by="rule", reason="long " * 40),
@@ -114,7 +114,7 @@ def test_every_line_fits_the_terminal(width: int) -> None:
         events.TerminalExited(*HEAD, "t", "long " * 40, (), "exited", 1, None, None, None, False),
         written(diff=Diff(path="/x", old_text="", new_text="long " * 40)),
     )
-    assert all(len(line) <= width for line in lines(*told, using=renderer(width=width, diffs=True)))
+    assert all(len(line) <= width for line in lines(*run_events, using=renderer(width=width, diffs=True)))
 
 
 def test_a_command_ends_where_it_began() -> None:
@@ -183,38 +183,38 @@ def test_the_rule_of_an_access_says_no_more_than_its_reason() -> None:
 
 def test_a_long_diff_is_counted() -> None:
     long = Diff(path="/x", new_text="".join(f"{number}\n" for number in range(100)))
-    told = lines(written(diff=long), using=renderer(diffs=True))
-    assert len(told) == 1 + MAX_DIFF_LINES + 1
-    assert told[-1] == f"    … {100 - MAX_DIFF_LINES} more lines"
+    shown = lines(written(diff=long), using=renderer(diffs=True))
+    assert len(shown) == 1 + MAX_DIFF_LINES + 1
+    assert shown[-1] == f"    … {100 - MAX_DIFF_LINES} more lines"
 
 
 def test_a_diff_that_a_person_was_asked_about_is_not_shown_again() -> None:
     option = PermissionOption(option_id="o", name="Allow", kind="allow_once")
-    asked = events.PermissionRequested(
+    request = events.PermissionRequested(
         *HEAD, "p", None, "Write a.py", "edit", None, (CHANGE,), (), (option,), origin="files"
     )
     answered = events.PermissionResolved(
         *HEAD, "p", None, "selected", "o", "allow_once", "files", decision="allow", decided_by="callback"
     )
-    told = lines(asked, answered, written(decided_by="callback"), using=renderer(diffs=True))
-    assert told == ["✓ write src/a.py  +2 −1"]
+    shown = lines(request, answered, written(decided_by="callback"), using=renderer(diffs=True))
+    assert shown == ["✓ write src/a.py  +2 −1"]
 
 
 def test_a_question_of_ours_that_nobody_was_asked_is_told_by_the_write_alone() -> None:
-    asked = events.PermissionRequested(*HEAD, "p", None, "Write a.py", "edit", None, (), (), (), origin="files")
+    request = events.PermissionRequested(*HEAD, "p", None, "Write a.py", "edit", None, (), (), (), origin="files")
     answered = events.PermissionResolved(
         *HEAD, "p", None, "selected", None, None, "files", decision="deny", decided_by="timeout", reason="too late"
     )
     refused_write = written("denied", decided_by="timeout", reason="too late")
-    assert lines(asked, answered, refused_write) == ["✗ not allowed: write src/a.py (too late)"]
+    assert lines(request, answered, refused_write) == ["✗ not allowed: write src/a.py (too late)"]
 
 
 def test_a_question_that_nobody_could_answer_is_told() -> None:
-    asked = events.QuestionAsked(*HEAD, "q", "Which colour?", "form", None, None, None)
+    request = events.QuestionAsked(*HEAD, "q", "Which colour?", "form", None, None, None)
     unanswered = events.QuestionAnswered(*HEAD, "q", "cancel", None, decided_by="default", reason="…")
     declined = events.QuestionAnswered(*HEAD, "q", "decline", None, decided_by="person", reason="…")
-    assert lines(asked, unanswered) == ["✗ not answered: Which colour? (nobody to ask)"]
-    assert lines(asked, declined) == []
+    assert lines(request, unanswered) == ["✗ not answered: Which colour? (nobody to ask)"]
+    assert lines(request, declined) == []
 
 
 def test_nothing_in_a_command_acts_on_the_terminal_or_hides_there() -> None:

@@ -21,24 +21,24 @@ from .conftest import LIMIT, Cli, On, read_until, without_looks
 
 def write(cli: Cli, name: str = f"{SESSION}.jsonl", prompt: str = "What is this?", more: bytes = b"") -> Path:
     """A transcript of Claude Code's, where that keeps it."""
-    told = Transcript(sessionId=name.partition(".")[0])
-    told.user(prompt)
-    told.call("Bash", {"command": "ls"})
-    told.result("a")
-    told.text("A test.", id="msg_2")
+    transcript = Transcript(sessionId=name.partition(".")[0])
+    transcript.user(prompt)
+    transcript.call("Bash", {"command": "ls"})
+    transcript.result("a")
+    transcript.text("A test.", id="msg_2")
     path = Path(cli.env["HOME"], ".claude", "projects", "-home-ada-proj", name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\n".join(told.lines) + b"\n" + more)
+    path.write_bytes(b"\n".join(transcript.lines) + b"\n" + more)
     os.utime(path, (1.7e9, 1.7e9))
     return path
 
 
 def write_codex(cli: Cli) -> Path:
-    told = codex_talk.Transcript()
-    told.run("Do it")
+    transcript = codex_talk.Transcript()
+    transcript.run("Do it")
     path = Path(cli.env["HOME"], ".codex", "sessions", "2026", "04", "11", codex_talk.NAME)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\n".join(told.lines) + b"\n")
+    path.write_bytes(b"\n".join(transcript.lines) + b"\n")
     os.utime(path, (1.7e9, 1.7e9))
     return path
 
@@ -80,8 +80,8 @@ def test_nothing_is_read_where_nobody_can_agree(owner: Cli) -> None:
 def test_where_there_are_none_that_is_said(owner: Cli) -> None:
     done = owner("import", "--yes")
     assert (done.code, done.out) == (0, "")
-    told = done.err.replace("\n", " ")
-    assert "No claude or codex transcripts found in ~/.claude/projects, ~/.codex/sessions, " in told
+    message = done.err.replace("\n", " ")
+    assert "No claude or codex transcripts found in ~/.claude/projects, ~/.codex/sessions, " in message
 
 
 def test_on_a_terminal_it_asks_and_no_means_no(owner: Cli, on_terminal: On) -> None:
@@ -171,11 +171,11 @@ def test_what_only_grew_is_told_as_that(owner: Cli) -> None:
 def test_a_session_in_which_an_agent_is_at_work_reads_as_running(owner: Cli) -> None:
     for prompt, minutes in (("Just now", 1), ("Long ago", 70)):
         at = datetime.now(UTC) - timedelta(minutes=minutes)
-        told = Transcript(sessionId=prompt, timestamp=at.isoformat())
-        told.user(prompt)
-        told.call("Bash", {"command": "make"})
+        transcript = Transcript(sessionId=prompt, timestamp=at.isoformat())
+        transcript.user(prompt)
+        transcript.call("Bash", {"command": "make"})
         path = write(owner, f"{prompt}.jsonl")
-        path.write_bytes(b"\n".join(told.lines) + b"\n")
+        path.write_bytes(b"\n".join(transcript.lines) + b"\n")
     owner("import", "--yes")
     states = {one["prompt"]: one["state"] for one in json.loads(owner("sessions", "list", "--json").out)}
     assert states == {"Just now": "running", "Long ago": "idle"}
@@ -195,9 +195,9 @@ def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
     odd.write_text('{"a": 1}\n')
     done = owner("import", str(path), str(odd), "--json")
     assert done.code == 0
-    told = json.loads(done.out)
-    assert (told["files"], told["new"], told["amounts"]["messages"]) == (2, 1, 2)
-    assert told["skipped"] == {NOT_A_TRANSCRIPT: [str(odd)]}
+    summary = json.loads(done.out)
+    assert (summary["files"], summary["new"], summary["amounts"]["messages"]) == (2, 1, 2)
+    assert summary["skipped"] == {NOT_A_TRANSCRIPT: [str(odd)]}
 
 
 def test_a_path_that_is_not_there_is_refused_before_anything_is_read(owner: Cli) -> None:

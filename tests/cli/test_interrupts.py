@@ -35,12 +35,12 @@ class RunningCommand:
         self.process.send_signal(number)
 
     def ended(self) -> tuple[int, str]:
-        """Its exit code and what is left on stderr, once no process is left."""
+        """Return the exit code and the rest of stderr, once no process of the run is left."""
         assert self.process.stderr is not None
-        said = self.process.stderr.read().decode()
+        stderr = self.process.stderr.read().decode()
         code = self.process.wait(LIMIT)
         self._cli.wait_until_all_are_gone(self._lifeline)
-        return code, said
+        return code, stderr
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_one_ctrl_c_cancels_politely(start: Start) -> None:
     run = start("sleep 1000")
     read_until(run.out, b"I sleep for 1000 s.")
     run.signal(signal.SIGINT)
-    code, said = run.ended()
+    code, stderr = run.ended()
     assert code == 130
-    assert "dragoman: cancelling… press Ctrl-C again to kill the agent" in said
-    assert "cancelled after" in said
-    assert "Traceback" not in said
+    assert "dragoman: cancelling… press Ctrl-C again to kill the agent" in stderr
+    assert "cancelled after" in stderr
+    assert "Traceback" not in stderr
 
 
 def test_a_cancelled_run_is_told_as_such_in_json(start: Start) -> None:
@@ -83,18 +83,18 @@ def test_a_second_ctrl_c_stops_an_agent_that_does_not_listen(start: Start) -> No
     run.signal(signal.SIGINT)
     read_until(run.err, b"kill the agent")
     run.signal(signal.SIGINT)
-    code, said = run.ended()
+    code, stderr = run.ended()
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
 
 
 def test_sigterm_stops_at_once(start: Start) -> None:
     run = start("hang")
     read_until(run.out, b"Only ending my process helps.")
     run.signal(signal.SIGTERM)
-    code, said = run.ended()
+    code, stderr = run.ended()
     assert code == 143
-    assert "dragoman:" not in said
+    assert "dragoman:" not in stderr
 
 
 def test_ctrl_c_while_the_agent_starts_ends_it(start: Start) -> None:
@@ -135,7 +135,7 @@ def test_a_full_disk_is_said(cli: Cli) -> None:
     with open("/dev/full", "wb") as full:
         process = cli.start("run", "hello", stdout=full)
         assert process.stderr is not None
-        said = process.stderr.read().decode()
+        stderr = process.stderr.read().decode()
     assert process.wait(LIMIT) == 1
-    assert "dragoman: the output cannot be written: No space left on device" in said
-    assert "Traceback" not in said
+    assert "dragoman: the output cannot be written: No space left on device" in stderr
+    assert "Traceback" not in stderr

@@ -19,7 +19,7 @@ COMMANDS = ((), ("path",), ("verify",), ("rebuild",), ("export",), ("import",), 
 
 
 @pytest.fixture
-def kept(cli: Cli) -> Cli:
+def stored(cli: Cli) -> Cli:
     async def work(journal: SqliteJournal) -> None:
         for number, name in enumerate(("s1", "s2", "s3")):
             await talked(journal, name, f"prompt of {name}", f"answer of {name}", "!" * 3000, at=NOON + 100 * number)
@@ -53,59 +53,59 @@ def test_where_there_is_no_journal_none_is_made(cli: Cli, command: str) -> None:
     assert not (cli.home / "journal.db").exists()
 
 
-def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(kept: Cli) -> None:
-    done = kept("journal", "verify")
+def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(stored: Cli) -> None:
+    done = stored("journal", "verify")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("The journal is consistent: 3 sessions, ")
-    with sqlite3.connect(kept.home / "journal.db") as connection:
+    with sqlite3.connect(stored.home / "journal.db") as connection:
         connection.execute("UPDATE messages SET text = 'forged' WHERE text LIKE '%answer of s2%'")
     connection.close()
-    done = kept("journal", "verify")
+    done = stored("journal", "verify")
     assert done.code == 1
     assert done.out == "session s2: the rows in messages differ from its frames\n"
     assert "dragoman journal rebuild" in done.err
-    assert kept("journal", "rebuild", "s2").out == "Rebuilt the rows of 1 session anew.\n"
-    assert kept("journal", "verify").code == 0
-    assert kept("journal", "rebuild").out == "Rebuilt the rows of 3 sessions anew.\n"
-    assert kept("journal", "verify").code == 0
+    assert stored("journal", "rebuild", "s2").out == "Rebuilt the rows of 1 session anew.\n"
+    assert stored("journal", "verify").code == 0
+    assert stored("journal", "rebuild").out == "Rebuilt the rows of 3 sessions anew.\n"
+    assert stored("journal", "verify").code == 0
 
 
-def test_sessions_that_were_compressed_read_as_before(kept: Cli) -> None:
-    before = kept("journal", "export").raw_out
-    assert kept("journal", "compress", "s1").out == "Compressed 1 session.\n"
-    done = kept("journal", "compress")
+def test_sessions_that_were_compressed_read_as_before(stored: Cli) -> None:
+    before = stored("journal", "export").raw_out
+    assert stored("journal", "compress", "s1").out == "Compressed 1 session.\n"
+    done = stored("journal", "compress")
     assert done.out == "Compressed 3 sessions.\n"
     assert "dragoman journal vacuum" in done.err
-    assert kept("journal", "vacuum").out.startswith("The journal takes ")
-    assert kept("journal", "export").raw_out == before
-    assert kept("journal", "verify").code == 0
+    assert stored("journal", "vacuum").out.startswith("The journal takes ")
+    assert stored("journal", "export").raw_out == before
+    assert stored("journal", "verify").code == 0
 
 
-def test_a_journal_can_be_carried_to_another_home(kept: Cli, tmp_path: Path) -> None:
-    done = kept("journal", "export", "-o", "all.jsonl")
+def test_a_journal_can_be_carried_to_another_home(stored: Cli, tmp_path: Path) -> None:
+    done = stored("journal", "export", "-o", "all.jsonl")
     assert (done.code, done.out) == (0, "")
     home = {"DRAGOMAN_HOME": str(tmp_path / "new" / "home")}
-    done = kept("journal", "import", "--trust", "all.jsonl", env=home)
+    done = stored("journal", "import", "--trust", "all.jsonl", env=home)
     assert done.code == 0
     assert done.out.startswith("Imported 3 sessions of ")
     for command in (("sessions", "list", "--json"), ("sessions", "show", "s2"), ("sessions", "show", "s2", "--json")):
-        assert kept(*command, env=home).out == kept(*command).out
-    done = kept("journal", "import", "--trust", "all.jsonl", env=home)
+        assert stored(*command, env=home).out == stored(*command).out
+    done = stored("journal", "import", "--trust", "all.jsonl", env=home)
     assert done.out == "Imported 0 sessions of 0 frames.\n"
     assert done.err.count("Skipped s") == 3
 
 
-def test_what_was_deleted_does_not_come_back(kept: Cli) -> None:
-    exported = kept("journal", "export").raw_out
-    assert kept("sessions", "delete", "--yes", "s2").code == 0
-    done = kept("journal", "import", "-", stdin=exported)
+def test_what_was_deleted_does_not_come_back(stored: Cli) -> None:
+    exported = stored("journal", "export").raw_out
+    assert stored("sessions", "delete", "--yes", "s2").code == 0
+    done = stored("journal", "import", "-", stdin=exported)
     assert done.out == "Imported 0 sessions of 0 frames.\n"
-    assert ids(kept) == {"s1", "s3"}
+    assert ids(stored) == {"s1", "s3"}
 
 
 def test_a_recording_is_imported_under_its_agents_name(cli: Cli) -> None:
     recording = cli.workspace / "talk.jsonl"
-    said: list[tuple[str, dict[str, Any]]] = [
+    frames: list[tuple[str, dict[str, Any]]] = [
         ("out", {"id": 1, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}}),
         ("in", {"id": 1, "result": {"sessionId": "a"}}),
         ("out", {"id": 2, "method": "session/prompt", "params": {"sessionId": "a", "prompt": [_text("hello")]}}),
@@ -115,7 +115,7 @@ def test_a_recording_is_imported_under_its_agents_name(cli: Cli) -> None:
     recording.write_text(
         "".join(
             json.dumps({"dir": way, "ts": float(n), "frame": {"jsonrpc": "2.0", **frame}}) + "\n"
-            for n, (way, frame) in enumerate(said)
+            for n, (way, frame) in enumerate(frames)
         )
     )
     done = cli("journal", "import", "--agent", "claude", "talk.jsonl")
@@ -155,22 +155,22 @@ def test_a_file_that_is_no_journal_is_a_clear_error_and_stays_as_it_is(cli: Cli,
     assert file.read_bytes() == b"something else altogether " * 100
 
 
-def test_a_journal_of_a_newer_dragoman_is_left_alone(kept: Cli) -> None:
-    with sqlite3.connect(kept.home / "journal.db") as connection:
+def test_a_journal_of_a_newer_dragoman_is_left_alone(stored: Cli) -> None:
+    with sqlite3.connect(stored.home / "journal.db") as connection:
         connection.execute("PRAGMA user_version = 999")
     connection.close()
-    done = kept("sessions", "list")
+    done = stored("sessions", "list")
     assert (done.code, done.out) == (1, "")
     assert "newer version of Dragoman" in done.err
 
 
-def test_rows_of_an_older_dragoman_are_made_anew_unasked(kept: Cli) -> None:
-    before = kept("sessions", "list").out
-    with sqlite3.connect(kept.home / "journal.db") as connection:
+def test_rows_of_an_older_dragoman_are_made_anew_unasked(stored: Cli) -> None:
+    before = stored("sessions", "list").out
+    with sqlite3.connect(stored.home / "journal.db") as connection:
         connection.execute("UPDATE session_keys SET rows_version = 'old', folded_count = 0")
     connection.close()
-    assert kept("sessions", "list").out == before
-    assert kept("journal", "verify").code == 0
+    assert stored("sessions", "list").out == before
+    assert stored("journal", "verify").code == 0
 
 
 # -- how far it has come

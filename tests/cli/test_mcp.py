@@ -56,8 +56,8 @@ async def test_the_tools_of_a_module_are_served_over_stdio(shop: Cli) -> None:
         stdio_client(parameters(shop, "shop.py:tools", "--state", "shop.py:stock")) as (reading, writing),
         ClientSession(reading, writing) as agent,
     ):
-        told = await agent.initialize()
-        assert told.server_info.name == "dragoman"
+        greeting = await agent.initialize()
+        assert greeting.server_info.name == "dragoman"
         assert [tool.name for tool in (await agent.list_tools()).tools] == ["count", "take"]
         assert (await agent.call_tool("take", {"item": "apple"})).is_error
         assert (await agent.call_tool("count", {"item": "apple"})).structured_content == {"value": 3}
@@ -119,7 +119,7 @@ def test_over_http_the_token_may_be_given_and_is_then_not_printed(shop: Cli) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere:tools"], "nowhere cannot be loaded: ModuleNotFoundError"),
         (["shop:missing"], "shop has no 'missing'"),
@@ -132,12 +132,12 @@ def test_over_http_the_token_may_be_given_and_is_then_not_printed(shop: Cli) -> 
         (["shop", "--state", "shop:missing"], "shop has no 'missing'"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_one_line(shop: Cli, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_served_is_said_in_one_line(shop: Cli, arguments: list[str], message: str) -> None:
     (shop.workspace / "failing.py").write_text("1 / 0\n")
     (shop.workspace / "bare.py").write_text("def lookup() -> None: ...\n")
     done = shop("mcp", *arguments)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
 

@@ -13,9 +13,9 @@ def test_it_prints_its_url_answers_and_ends_when_interrupted() -> None:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
-            asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "[[say:Hello.]]"}]}
-            asked["tools"] = [{"name": "t", "input_schema": {"type": "object"}}]
-            request = urllib.request.Request(f"{url}/v1/messages", json.dumps(asked).encode(), method="POST")
+            body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "[[say:Hello.]]"}]}
+            body["tools"] = [{"name": "t", "input_schema": {"type": "object"}}]
+            request = urllib.request.Request(f"{url}/v1/messages", json.dumps(body).encode(), method="POST")
             request.add_header("content-type", "application/json")
             with urllib.request.urlopen(request, timeout=20) as answer:
                 assert json.load(answer)["content"][0]["text"] == "Hello."

@@ -120,7 +120,7 @@ def test_a_slow_start_is_shown_and_wiped_away(cli: Cli, on_terminal: On) -> None
 # -- without a process
 
 
-def asked(**changes: object) -> PermissionRequest:
+def make_request(**changes: object) -> PermissionRequest:
     fields: dict[str, object] = {
         "session_id": "s",
         "tool_call_id": "t",
@@ -132,13 +132,13 @@ def asked(**changes: object) -> PermissionRequest:
 
 
 def shown(request: PermissionRequest, width: int = 80) -> str:
-    told = details(request, Path("/project"), limited=True)
-    return "\n".join(map(without_colours, (headline(request, width), *told, *choices(request, width, cut=False))))
+    lines = details(request, Path("/project"), limited=True)
+    return "\n".join(map(without_colours, (headline(request, width), *lines, *choices(request, width, cut=False))))
 
 
 def test_a_question_tells_command_paths_and_changes() -> None:
     text = shown(
-        asked(
+        make_request(
             title="Change\nthings",
             command="rm -rf build\necho done",
             paths=("/project/a.txt", "/etc/passwd"),
@@ -164,7 +164,7 @@ def test_a_question_tells_command_paths_and_changes() -> None:
 async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest.CaptureFixture[str]) -> None:
     # goose 1.34.0 lists them so, and names them by their kinds.
     kinds = ("allow_always", "allow_once", "mine", "reject_once", "reject_always")
-    request = asked(options=tuple(Option(f"id-{kind}", kind, kind) for kind in kinds))
+    request = make_request(options=tuple(Option(f"id-{kind}", kind, kind) for kind in kinds))
     assert shown(request).splitlines()[1:] == [
         "  1  Allow once",
         "  2  Always allow",
@@ -187,44 +187,46 @@ async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest
 
 
 def test_what_a_question_leaves_out_it_counts() -> None:
-    assert "… 84 more lines" in shown(asked(command="\n".join(f"echo {number}" for number in range(100))))
+    assert "… 84 more lines" in shown(make_request(command="\n".join(f"echo {number}" for number in range(100))))
     many = Diff(path="/project/a", old_text=None, new_text="line\n" * 50)
-    assert "… 34 more lines" in shown(asked(diffs=(many,)))
+    assert "… 34 more lines" in shown(make_request(diffs=(many,)))
 
 
 def test_a_question_about_something_unknown_shows_its_input() -> None:
-    assert '  {"url":"https://example.com"}' in shown(asked(raw_input={"url": "https://example.com"}))
-    once = shown(asked(paths=("/project/a",), raw_input={"path": "/project/a"}))
+    assert '  {"url":"https://example.com"}' in shown(make_request(raw_input={"url": "https://example.com"}))
+    once = shown(make_request(paths=("/project/a",), raw_input={"path": "/project/a"}))
     assert "  a\n  1  Allow" in once
     assert "{" not in once
     assert '{"path":"/project/a","force":true}' in shown(
-        asked(paths=("/project/a",), raw_input={"path": "/project/a", "force": True})
+        make_request(paths=("/project/a",), raw_input={"path": "/project/a", "force": True})
     )
 
 
 def test_nothing_in_a_question_acts_on_the_terminal() -> None:
-    text = shown(asked(title="a\x1b[1Ab\u202ec", command="x\r\x1b[2Ky", paths=("/project/\x1b]0;t\x07p",)))
+    text = shown(make_request(title="a\x1b[1Ab\u202ec", command="x\r\x1b[2Ky", paths=("/project/\x1b]0;t\x07p",)))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
     assert "? abc (other)\n  $ x\\r\\x1b[2Ky\n  \\x1b]0;t\\x07p" in text
 
 
 def test_nothing_of_a_command_hides_in_a_sequence_of_the_terminal() -> None:
     # A shell runs all three of these.
-    assert "$ ls \\x1b]; rm -r build; : \\x07" in shown(asked(command="ls \x1b]; rm -r build; : \x07"))
+    assert "$ ls \\x1b]; rm -r build; : \\x07" in shown(make_request(command="ls \x1b]; rm -r build; : \x07"))
     diff = Diff(path="/project/a", old_text=None, new_text="echo \x1b]$(id)\x07\u202e\n")
-    assert "+ echo \\x1b]$(id)\\x07\\u202e" in shown(asked(diffs=(diff,)))
+    assert "+ echo \\x1b]$(id)\\x07\\u202e" in shown(make_request(diffs=(diff,)))
 
 
 def test_a_path_cannot_look_like_an_option() -> None:
-    text = shown(asked(kind="read)\n  1  Reject", paths=("/project/a\n  1  Reject",)))
+    text = shown(make_request(kind="read)\n  1  Reject", paths=("/project/a\n  1  Reject",)))
     assert text.splitlines()[1:][:-1] == ["  a\\n  1  Reject", "  1  Allow", "  2  Reject"]
 
 
 def test_where_a_command_runs_and_what_is_set_for_it_is_shown() -> None:
     given = {"command": "ls", "cwd": "/project/sub", "env": {"PATH": "/project/evil", "A": "1\n2"}}
-    text = shown(asked(command="ls", raw_input=given))
+    text = shown(make_request(command="ls", raw_input=given))
     assert "  $ ls\n  in sub\n  with PATH=/project/evil\n       A=1\\n2\n" in text
-    assert "  $ ls\n  1  Allow" in shown(asked(command="ls", raw_input={"command": "ls", "cwd": "/project", "env": {}}))
+    assert "  $ ls\n  1  Allow" in shown(
+        make_request(command="ls", raw_input={"command": "ls", "cwd": "/project", "env": {}})
+    )
 
 
 def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is() -> None:
@@ -234,7 +236,7 @@ def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is()
         Option("c", "Always reject", "reject_always"),
         Option("d", "Later", "postpone"),
     )
-    lines = shown(asked(options=options)).splitlines()
+    lines = shown(make_request(options=options)).splitlines()
     assert lines[1] == "  1  Reject  (allows it always)"
     assert lines[2].endswith("…  (allows it always)")
     assert len(lines[2]) <= 80
@@ -242,7 +244,7 @@ def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is()
 
 
 def test_a_no_whose_id_is_also_a_yes_cancels() -> None:
-    request = asked(options=(Option("x", "Reject", "reject_once"), Option("x", "Allow", "allow_once")))
+    request = make_request(options=(Option("x", "Reject", "reject_once"), Option("x", "Allow", "allow_once")))
     assert answer_with(request, request.options[0]).outcome == "cancelled"
     assert answer_with(request, request.options[1]).allowed
 
@@ -277,8 +279,8 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
-            first = asyncio.create_task(asker(asked(title="First")))
-            second = asyncio.create_task(asker(asked(title="Second")))
+            first = asyncio.create_task(asker(make_request(title="First")))
+            second = asyncio.create_task(asker(make_request(title="Second")))
             await screen.prompts.get()
             assert not screen.follower.is_free
             assert "Second" not in capfd.readouterr().err
@@ -298,7 +300,7 @@ async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFi
     master, slave = pty.openpty()
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
-    long = asked(command="\n".join(f"echo {number}" for number in range(50)), raw_input={"text": "x" * 5000})
+    long = make_request(command="\n".join(f"echo {number}" for number in range(50)), raw_input={"text": "x" * 5000})
     try:
         async with asyncio.timeout(LIMIT):
             answer = asyncio.create_task(asker(long))
@@ -329,13 +331,13 @@ async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> 
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
-            first = asyncio.create_task(asker(asked()))
+            first = asyncio.create_task(asker(make_request()))
             await screen.prompts.get()
             first.cancel()
             await asyncio.wait([first])
             assert screen.follower.is_free
             assert not asyncio.get_running_loop().remove_reader(slave)
-            second = asyncio.create_task(asker(asked()))
+            second = asyncio.create_task(asker(make_request()))
             await screen.prompts.get()
             os.write(master, b"1\n")
             assert (await second).allowed
@@ -347,13 +349,13 @@ async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> 
 async def test_a_question_without_answers_is_refused() -> None:
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=0, cwd=Path("/project"), width=80)
-    assert (await asker(asked(options=()))).outcome == "cancelled"
+    assert (await asker(make_request(options=()))).outcome == "cancelled"
 
 
 def test_what_the_agent_offers_for_good_we_do_not_offer_again() -> None:
-    assert lasting_answers(asked()) == ["always", "never"]
+    assert lasting_answers(make_request()) == ["always", "never"]
     offered = (Option("a", "Allow", "allow_once"), Option("A", "Always", "allow_always"))
-    assert lasting_answers(msgspec.structs.replace(asked(), options=offered)) == []
+    assert lasting_answers(msgspec.structs.replace(make_request(), options=offered)) == []
 
 
 @pytest.mark.parametrize(("typed", "allowed"), [(b"always\n", True), (b" Never \n", False)])
@@ -363,7 +365,7 @@ async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
-            asking = asyncio.create_task(asker(asked()))
+            asking = asyncio.create_task(asker(make_request()))
             await screen.prompts.get()
             os.write(master, typed)
             answer = await asking
@@ -374,36 +376,37 @@ async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
 
 
 def test_where_and_with_what_a_command_runs_is_shown_by_whatever_keys_it_is_told() -> None:
-    said = {"command": "make", "workdir": "/elsewhere", "environment": [{"name": "CC", "value": "./x"}]}
-    text = shown(asked(command="make", raw_input=said))
+    raw_input = {"command": "make", "workdir": "/elsewhere", "environment": [{"name": "CC", "value": "./x"}]}
+    text = shown(make_request(command="make", raw_input=raw_input))
     assert "  in /elsewhere\n  with environment=[{'name': 'CC', 'value': './x'}]\n" in text
-    unclear = shown(asked(command="make", raw_input={"cwd": "/a", "dir": "/b"}))
+    unclear = shown(make_request(command="make", raw_input={"cwd": "/a", "dir": "/b"}))
     assert "  in a folder that the request does not make clear\n" in unclear
 
 
 def test_files_that_only_the_input_names_are_shown_beside_a_diff() -> None:
     diff = Diff(path="/project/a", old_text="x", new_text="y")
-    text = shown(asked(diffs=(diff,), raw_input={"path": "a", "edits": [{"file_path": "/etc/passwd"}]}))
+    text = shown(make_request(diffs=(diff,), raw_input={"path": "a", "edits": [{"file_path": "/etc/passwd"}]}))
     assert "    + y\n  /etc/passwd\n" in text
     assert text.count("\n  a") == 2  # the diff's own, and our word for always
 
 
 def test_files_beyond_number_are_counted() -> None:
-    text = shown(asked(paths=tuple(f"/project/{number}" for number in range(1000))))
+    text = shown(make_request(paths=tuple(f"/project/{number}" for number in range(1000))))
     assert "  … 984 more files\n" in text
 
 
 def test_blanks_do_not_push_the_beginning_of_a_command_out_of_sight() -> None:
-    text = shown(asked(command=f"rm -rf ~;{' ' * 9_000}npm test\nls"))
+    text = shown(make_request(command=f"rm -rf ~;{' ' * 9_000}npm test\nls"))
     assert "  $ rm -rf ~;" in text
     assert "  … 7,817 more characters and 1 more line\n" in text
     assert "npm test" not in text
     assert len(text) < 2_000
     assert "npm test" in "".join(
-        without_colours(spans) for spans in details(asked(command=f"a{' ' * 9_000}npm test"), Path("/"), limited=False)
+        without_colours(spans)
+        for spans in details(make_request(command=f"a{' ' * 9_000}npm test"), Path("/"), limited=False)
     )
     wide = Diff(path="/project/a", old_text=None, new_text=f"bad(){' ' * 9_000}good()\n")
-    assert "    … 7,811 more characters\n" in shown(asked(diffs=(wide,)))
+    assert "    … 7,811 more characters\n" in shown(make_request(diffs=(wide,)))
 
 
 def test_what_is_too_long_for_a_line_is_set_in() -> None:

@@ -22,15 +22,15 @@ def renderer(*, width: int = 80, thoughts: bool = True, verbose: bool = False, d
     return Renderer(cwd=CWD, width=width, thoughts=thoughts, verbose=verbose, diffs=diffs)
 
 
-def shown(*told: events.Event, using: Renderer | None = None) -> list[Piece]:
+def shown(*run_events: events.Event, using: Renderer | None = None) -> list[Piece]:
     by = using or renderer()
-    return [piece for event in told for piece in by.show(event)]
+    return [piece for event in run_events for piece in by.show(event)]
 
 
-def lines(*told: events.Event, using: Renderer | None = None) -> list[str]:
+def lines(*run_events: events.Event, using: Renderer | None = None) -> list[str]:
     """The lines beside the text, as on a log."""
     found = []
-    for piece in shown(*told, using=using):
+    for piece in shown(*run_events, using=using):
         assert isinstance(piece, Line | Ending)
         found.append(without_colours(piece.spans))
     return found
@@ -169,7 +169,7 @@ def test_what_was_decided_for_the_user_is_told() -> None:
 
 
 def test_the_rule_that_refused_is_told_to_its_end() -> None:
-    told = lines(
+    shown_lines = lines(
         events.PermissionRequested(*HEAD, "p1", "t1", "Run `ls`", "execute", None, (), (), ()),
         events.PermissionResolved(
             *HEAD,
@@ -186,7 +186,7 @@ def test_the_rule_that_refused_is_told_to_its_end() -> None:
         ),
         using=renderer(width=50),
     )
-    assert told == [
+    assert shown_lines == [
         "✗ not allowed: Run `ls` (it runs a command: deny",
         "  command ls * (.dragoman/policy.toml:1))",
     ]
@@ -254,7 +254,7 @@ def test_figures_are_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "said"),
+    ("difference", "reason"),
     [
         (Difference("prompt", recorded="add a test"), 'it leaves out "add a test"'),
         (Difference("answer", recorded="Done.", replayed="Undone."), '"Undone." is not kept here'),
@@ -262,7 +262,7 @@ def test_figures_are_short() -> None:
         (Difference("tool_calls", replayed="rm \x1b[31ma.py"), '"rm a.py" is not kept here'),
     ],
 )
-def test_a_history_that_differs_is_one_line(difference: Difference, said: str) -> None:
+def test_a_history_that_differs_is_one_line(difference: Difference, reason: str) -> None:
     event = events.HistoryDiffers(0.0, "s", "r", None, (difference,), 3)
     [line] = lines(event, using=renderer(width=120))
-    assert line == f"! the agent's history differs: {said} (and 2 more)"
+    assert line == f"! the agent's history differs: {reason} (and 2 more)"

@@ -22,8 +22,8 @@ def test_the_agents_words_go_to_stdout_and_all_else_to_stderr(cli: Cli) -> None:
 
 
 def test_stdout_is_the_results_text_and_a_newline(cli: Cli) -> None:
-    told = cli("run", "--json", "plan").events()
-    assert cli("run", "plan").out == told[-1]["text"] + "\n"
+    events = cli("run", "--json", "plan").events()
+    assert cli("run", "plan").out == events[-1]["text"] + "\n"
 
 
 def test_where_nobody_watches_there_are_no_escape_codes(cli: Cli) -> None:
@@ -46,8 +46,8 @@ def test_verbose_shows_what_the_agent_prints_beside_the_protocol(cli: Cli) -> No
 
 def test_json_is_one_event_a_line_and_the_last_is_the_end(cli: Cli) -> None:
     done = cli("run", "--json", "--access", "full", "tour")
-    told = done.events()
-    kinds = [event["type"] for event in told]
+    events = done.events()
+    kinds = [event["type"] for event in events]
     assert done.code == 0
     assert kinds[-1] == "run.completed"
     wanted = {"run.started", "assistant.delta", "tool.call", "tool.result", "plan.updated", "permission.resolved"}
@@ -56,9 +56,9 @@ def test_json_is_one_event_a_line_and_the_last_is_the_end(cli: Cli) -> None:
 
 
 def test_json_of_a_flood_loses_nothing(cli: Cli) -> None:
-    told = cli("run", "--json", "flood 20000").events()
-    said = [event["text"] for event in told if event["type"] == "assistant.delta"]
-    assert [text for text in said if text.startswith("drop ")] == [f"drop {number}\n" for number in range(1, 20001)]
+    events = cli("run", "--json", "flood 20000").events()
+    texts = [event["text"] for event in events if event["type"] == "assistant.delta"]
+    assert [text for text in texts if text.startswith("drop ")] == [f"drop {number}\n" for number in range(1, 20001)]
 
 
 # -- the prompt
@@ -91,7 +91,7 @@ def test_files_and_images_go_with_the_prompt(cli: Cli) -> None:
 
 
 def test_1_an_agent_that_fails(cli: Cli) -> None:
-    for prompt, said in (
+    for prompt, message in (
         ("error", "the demo agent was asked to fail"),
         ("refuse", "the agent refused to go on"),
         ("max tokens", "token limit"),
@@ -100,7 +100,7 @@ def test_1_an_agent_that_fails(cli: Cli) -> None:
     ):
         done = cli("run", prompt)
         assert done.code == 1, prompt
-        assert f"dragoman: {said}" in done.err or said in done.err
+        assert f"dragoman: {message}" in done.err or message in done.err
         assert "Traceback" not in done.err
 
 
@@ -112,7 +112,7 @@ def test_a_failing_run_keeps_the_words_that_came_before(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["-a", "claud", "x"], 'did you mean "claude"?'),
         (["--access", "everything", "x"], "--access"),
@@ -129,10 +129,10 @@ def test_a_failing_run_keeps_the_words_that_came_before(cli: Cli) -> None:
         ([], "the prompt is empty"),
     ],
 )
-def test_2_bad_input_names_what_is_wrong(cli: Cli, arguments: list[str], said: str) -> None:
+def test_2_bad_input_names_what_is_wrong(cli: Cli, arguments: list[str], message: str) -> None:
     done = cli("run", *arguments)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert done.out == ""
 
 

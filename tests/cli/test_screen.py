@@ -10,7 +10,7 @@ from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Tho
 from dragoman.cli.screen import CLEAR_LINE, Screen, without_colours
 
 
-class Kept(Outbox):
+class RecordingOutbox(Outbox):
     """Keeps what it is given, in order and by stream."""
 
     def __init__(self) -> None:
@@ -24,10 +24,10 @@ class Kept(Outbox):
         self.streams[fd] += text
 
 
-def drawn(pieces: Iterable[Piece], *, tty: bool = False, shared: bool = False, quiet: bool = False) -> Kept:
-    kept = Kept()
+def drawn(pieces: Iterable[Piece], *, tty: bool = False, shared: bool = False, quiet: bool = False) -> RecordingOutbox:
+    outbox = RecordingOutbox()
     screen = Screen(
-        kept,
+        outbox,
         text_tty=tty,
         notes_tty=tty,
         shared=shared,
@@ -38,7 +38,7 @@ def drawn(pieces: Iterable[Piece], *, tty: bool = False, shared: bool = False, q
     for piece in pieces:
         screen.put(piece)
     screen.end()
-    return kept
+    return outbox
 
 
 def line(text: str, key: str | None = None) -> Line:
@@ -60,9 +60,9 @@ RUN: list[Piece] = [
 
 
 def test_stdout_alone_is_the_text_with_a_blank_line_between_messages() -> None:
-    kept = drawn(RUN)
-    assert kept.streams[STDOUT] == "One two.\n\nThree\n\nfour\n"
-    assert kept.streams[STDERR] == "● tool\n✓ tool\ndone\n"
+    outbox = drawn(RUN)
+    assert outbox.streams[STDOUT] == "One two.\n\nThree\n\nfour\n"
+    assert outbox.streams[STDERR] == "● tool\n✓ tool\ndone\n"
 
 
 def test_a_message_ends_its_line_before_the_other_stream_goes_on() -> None:
@@ -102,8 +102,8 @@ def test_messages_without_text_leave_no_trace() -> None:
 
 
 def test_quiet_leaves_the_text() -> None:
-    kept = drawn(RUN, quiet=True)
-    assert kept.streams == {STDOUT: "One two.\n\nThree\n\nfour\n", STDERR: ""}
+    outbox = drawn(RUN, quiet=True)
+    assert outbox.streams == {STDOUT: "One two.\n\nThree\n\nfour\n", STDERR: ""}
 
 
 def test_a_terminal_gets_clean_text_and_a_file_gets_all_of_it() -> None:

@@ -28,9 +28,9 @@ def test_enter_gives_a_new_link_and_ctrl_c_ends_it(on_terminal: On) -> None:
 def test_on_the_network_a_phone_gets_a_qr_code(on_terminal: On) -> None:
     terminal = on_terminal("serve", "--host", "0.0.0.0", "--port", "0", "--no-open")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    said = terminal.until(b"Ctrl-C to stop.\r\n").decode()
-    assert "fingerprint" in said
-    if "your phone" in said:  # a machine without a network has no address to show
-        assert said.count("█") > 100
+    output = terminal.until(b"Ctrl-C to stop.\r\n").decode()
+    assert "fingerprint" in output
+    if "your phone" in output:  # a machine without a network has no address to show
+        assert output.count("█") > 100
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.code() == 0

@@ -248,9 +248,9 @@ def test_a_conversation_is_shown_as_it_was(cli: Cli) -> None:
     assert (again.code, again.err) == (0, "")
     # A tool call that has ended needs no line that it began; diffs were for terminals alone.
     begun = [line for line in live.splitlines() if not line.startswith(("● ", "$ "))]
-    told = [line for line in again.out.splitlines() if not re.match(r"    [+ -] |    … ", line)]
-    assert told[:6] == ["tour", told[1], told[2], "", told[4], "› tour"]
-    assert [line for line in told[6:] if line] == [line for line in begun if line]
+    shown_events = [line for line in again.out.splitlines() if not re.match(r"    [+ -] |    … ", line)]
+    assert shown_events[:6] == ["tour", shown_events[1], shown_events[2], "", shown_events[4], "› tour"]
+    assert [line for line in shown_events[6:] if line] == [line for line in begun if line]
 
 
 def test_a_terminal_gets_thoughts_and_colours_and_a_pipe_plain_words(cli: Cli) -> None:
@@ -290,8 +290,8 @@ def test_what_a_person_answered_is_told(cli: Cli) -> None:
             answer = {"outcome": {"outcome": "selected", "optionId": option}}
             talk.frame("out", {"id": number, "result": answer}, "client")
         form = {"type": "object", "properties": {"colour": {"type": "string"}}}
-        asked = {"sessionId": "a", "mode": "form", "message": "Which colour?", "requestedSchema": form}
-        talk.frame("in", {"id": 90, "method": "elicitation/create", "params": asked}, "agent")
+        request = {"sessionId": "a", "mode": "form", "message": "Which colour?", "requestedSchema": form}
+        talk.frame("in", {"id": 90, "method": "elicitation/create", "params": request}, "agent")
         talk.note(notes.Decision(90, "person", "", None))
         talk.frame("out", {"id": 90, "result": {"action": "accept", "content": {"colour": "blue"}}}, "client")
         talk.end(run)
@@ -317,18 +317,21 @@ def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
         "half a sen\n\ninterrupted: the process that ran it ended before it did\n"
     )
     assert listed(cli)[0]["state"] == "interrupted"
-    told = cli("sessions", "show", "--json").events()
-    assert [(one["type"], one.get("status")) for one in told[-2:]] == [("error", None), ("run.completed", "error")]
+    events = cli("sessions", "show", "--json").events()
+    assert [(one["type"], one.get("status")) for one in events[-2:]] == [
+        ("error", None),
+        ("run.completed", "error"),
+    ]
 
 
 def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
-        asked = talk.prompt("work")
+        request = talk.prompt("work")
         talk.say("half a sen")
         usage = {"totalTokens": 7, "inputTokens": 5, "outputTokens": 2}
         error = {**msgspec.to_builtins(INTERRUPTED), "data": {**INTERRUPTED.data, "usage": usage}}
-        talk.frame("in", {"id": asked, "error": error}, "import")
+        talk.frame("in", {"id": request, "error": error}, "import")
         await talk.commit()
 
     keep(cli, work)
@@ -343,7 +346,7 @@ def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
     prompts = [event for event in again if event["type"] == "prompt"]
     assert [(one["text"], one["run_id"]) for one in prompts] == [("edit notes.md", live[-1]["run_id"])]
 
-    def told(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    def comparable(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         # Between runs, what is heard depends on when one began to listen.
         return [
             (one["type"], one.get("text"), one.get("title"), one.get("status"), one["run_id"])
@@ -351,7 +354,7 @@ def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
             if one["run_id"] and one["type"] != "prompt"
         ]
 
-    assert told(again) == told(live)
+    assert comparable(again) == comparable(live)
 
 
 def test_nothing_in_what_was_kept_acts_on_a_terminal(cli: Cli) -> None:
@@ -563,8 +566,8 @@ def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -
 
     keep(cli, work)
     assert '! the agent\'s history differs: it leaves out "hello"\n' in cli("sessions", "show").out
-    told = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
-    [event] = [event for event in told if event["type"] == "history.differs"]
+    shown_events = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
+    [event] = [event for event in shown_events if event["type"] == "history.differs"]
     assert event["differences"] == [{"subject": "prompt", "recorded": "hello"}]
 
 

@@ -35,12 +35,12 @@ def path_of(cli: Cli, session: str = SESSION) -> Path:
 
 def said_now(prompt: str = "What is this?", session: str = SESSION) -> list[bytes]:
     """Lines of a session that goes on right now."""
-    told = Transcript(sessionId=session, timestamp=datetime.now(UTC).isoformat())
-    told.user(prompt)
-    told.call("Bash", {"command": "make"})
-    told.result("no rule", None, error=True)
-    told.text("A test.\n\nWith more.", id="msg_2")
-    return told.lines
+    transcript = Transcript(sessionId=session, timestamp=datetime.now(UTC).isoformat())
+    transcript.user(prompt)
+    transcript.call("Bash", {"command": "make"})
+    transcript.result("no rule", None, error=True)
+    transcript.text("A test.\n\nWith more.", id="msg_2")
+    return transcript.lines
 
 
 def stopped(process: subprocess.Popen[bytes]) -> tuple[str, str]:
@@ -90,10 +90,10 @@ def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
 
 
 def test_what_was_there_before_is_counted_and_not_shown(owner: Cli) -> None:
-    told = Transcript()
-    told.user("Long ago")
-    told.text("Yes.")
-    path_of(owner).write_bytes(lines(told.lines))
+    transcript = Transcript()
+    transcript.user("Long ago")
+    transcript.text("Yes.")
+    path_of(owner).write_bytes(lines(transcript.lines))
     process = owner.start("watch", "--yes")
     assert process.stderr is not None
     read_until(process.stderr.fileno(), b"1 session imported from before.\n")
@@ -135,8 +135,8 @@ def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
 def test_of_problems_those_are_told_that_stay_and_each_once_until_all_is_well() -> None:
     problems = ErrorReports()
     looks = ["passes", "stays", "stays", "stays", None, "stays", "stays", "passes", "stays"]
-    told = [problems.news(problem) for problem in looks]
-    assert told == [None, None, "stays", None, None, None, "stays", None, None]
+    texts = [problems.news(problem) for problem in looks]
+    assert texts == [None, None, "stays", None, None, None, "stays", None, None]
 
 
 def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -> None:
@@ -153,8 +153,8 @@ def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -
 def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: On) -> None:
     path_of(owner).write_bytes(lines(said_now()))
     terminal = on_terminal("watch")
-    asked = without_looks(terminal.until(b"[y/N]: ").decode())
-    assert "Watch claude in ~/.claude/projects, and import what it writes into" in asked.replace("\r\n", "")
+    question = without_looks(terminal.until(b"[y/N]: ").decode())
+    assert "Watch claude in ~/.claude/projects, and import what it writes into" in question.replace("\r\n", "")
     terminal.type(b"y\n")
     assert b"codex" in terminal.until(b"[y/N]: ")
     terminal.type(b"n\n")

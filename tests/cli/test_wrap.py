@@ -13,7 +13,7 @@ WIDTH = 20
 
 
 def on_terminal(written: str) -> list[str]:
-    """What a terminal shows, as far as we use it."""
+    """Lines that a terminal shows, as far as the wrapper uses its control sequences."""
     lines, column = [""], 0
     for part in re.findall(r"\x1b\[\d*[DK]|.|\n", written):
         if part == "\n":
