@@ -1,4 +1,4 @@
-"""`dragoman import`: transcripts of other programs, asked for, taken in, and told of."""
+"""`dragoman import`: find transcripts of other programs, ask, import them and report."""
 
 from __future__ import annotations
 

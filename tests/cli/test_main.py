@@ -58,6 +58,14 @@ def test_help_teaches_by_example_and_loads_no_more_than_it_needs(
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("arguments", [[], ["sessions"], ["token", "create"], ["run"]])
+def test_help_fits_a_narrow_terminal(cli: Cli, arguments: list[str]) -> None:
+    text = cli(*arguments, "--help", env={"COLUMNS": "40"}).out
+    written_by_click, _, _ = text.partition("  Examples:")  # lines to paste are not broken
+    assert "Options:\n" in written_by_click
+    assert max(map(len, written_by_click.splitlines())) <= 40
+
+
 def test_without_arguments_a_first_step_is_shown(cli: Cli) -> None:
     done = cli()
     assert done.code == 0
@@ -133,6 +141,15 @@ def test_a_closed_pipe_ends_the_listing_quietly(cli: Cli) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(40) == 141
+
+
+def test_agents_in_a_narrow_terminal_have_their_command_below_them(cli: Cli) -> None:
+    with (cli.home / "config.toml").open("a") as config:
+        config.write(MINE.replace("It needs a key.", "It needs a key, which you get from the people who made it."))
+    lines = cli("agents", env={"COLUMNS": "40"}).out.splitlines()
+    start = lines.index("  mine  mine")
+    assert lines[start + 1] == "    get mine --now"
+    assert lines[start + 2 : start + 4] == ["    It needs a key, which you get from", "    the people who made it."]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

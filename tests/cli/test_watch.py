@@ -1,4 +1,4 @@
-"""`dragoman watch`: asked for, agreed to, shown line by line, until Ctrl-C."""
+"""`dragoman watch`: ask before watching, show every new line, and end at Ctrl-C."""
 
 from __future__ import annotations
 

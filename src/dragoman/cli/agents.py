@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # Id, name, state, command or install line, remark.
 Row: TypeAlias = tuple[str, str, str, str, str]
 
+# Columns that a command or a remark needs beside the names of the agents.
+MIN_TEXT_COLUMNS = 36
+
 EPILOG = """\b
 Examples:
   dragoman agents
@@ -89,7 +92,10 @@ def _print(findings: Sequence[Finding], default: str) -> None:
     if missing:
         click.echo(("\n" if ready else "") + _bold("Not installed; to install them:"))
         _columns([_missing_row(finding, default) for finding in missing])
-    click.echo('\n* is the default. Use another with: dragoman run -a NAME "…"')
+    click.echo("")
+    footer = '* is the default. Use another with: dragoman run -a NAME "…"'
+    for line in textwrap.wrap(footer, shutil.get_terminal_size((80, 24)).columns):
+        click.echo(line)
 
 
 def _ready_row(finding: Finding, default: str) -> Row:
@@ -112,14 +118,21 @@ def _mark(finding: Finding, default: str) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> None:
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    margin = sum(width + 2 for width in wide if width)
-    room = max(40, shutil.get_terminal_size((80, 24)).columns - margin)
+    """Print the rows; in a narrow terminal, the command below the agent. A line to paste is never broken."""
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    margin = sum(width + 2 for width in widths if width)
+    terminal_columns = shutil.get_terminal_size((80, 24)).columns
+    is_narrow = terminal_columns < margin + MIN_TEXT_COLUMNS
+    if is_narrow:
+        margin = 4
     for *cells, text, remark in rows:
-        start = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, wide, strict=True) if width)
-        # A line to paste is never broken; a remark is.
-        click.echo(f"{start}{text}".rstrip())
-        for line in textwrap.wrap(remark, room):
+        if is_narrow:
+            click.echo("  ".join(cell for cell in cells if cell))
+            click.echo(f"{'':<{margin}}{text}")
+        else:
+            start = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True) if width)
+            click.echo(f"{start}{text}".rstrip())
+        for line in textwrap.wrap(remark, max(MIN_TEXT_COLUMNS, terminal_columns - margin)):
             click.echo(f"{'':<{margin}}{line}")
 
 

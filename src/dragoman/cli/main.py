@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -19,6 +20,10 @@ from dragoman._version import __version__
 # Exit codes as a shell reports a program that a signal ended: 128 plus the signal's number.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+
+# In a terminal of fewer columns, the help of an option stands below the option, unless all are so short.
+NARROW_COLUMNS = 50
+SHORT_COLUMNS = 12
 
 EXAMPLES = """\b
 Examples:
@@ -54,11 +59,32 @@ COMMANDS = {
 }
 
 
+class HelpFormatter(click.HelpFormatter):
+    """Fits the help into narrow terminals: click itself writes at least 50 columns, 30 of them for an option."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if click.formatting.FORCED_WIDTH is None:
+            self.width = min(self.width, max(shutil.get_terminal_size().columns - 2, 20))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        rows = list(rows)
+        if self.width < NARROW_COLUMNS and any(len(first) > SHORT_COLUMNS for first, _ in rows):
+            col_max = 2  # the text goes below the option, indented
+        super().write_dl(rows, col_max, col_spacing)
+
+
+class HelpContext(click.Context):
+    formatter_class = HelpFormatter
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used, and not for the group's own help.
 
-    `commands`: by name, `module:attribute` and a line for the help.
+    `lazy`: by name, `module:attribute` and a line for the help.
     """
+
+    context_class = HelpContext
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -72,6 +98,9 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        subcommands = command.commands.values() if isinstance(command, click.Group) else ()
+        for each in (command, *subcommands):
+            each.context_class = HelpContext
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
