@@ -33,7 +33,7 @@ def test_with_nothing_set_the_defaults_hold_and_no_folder_is_made(tmp_path: Path
 
 
 def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
-    write(tmp_path, 'agent = "file"\naccess = "full"\nstart_timeout = 1\nclose_grace = 1\n')
+    write(tmp_path, 'agent = "file"\naccess = "full"\nstart_timeout = 1\nclose_timeout = 1\n')
     settings = config.load(
         tmp_path,
         {"DRAGOMAN_AGENT": "environment", "DRAGOMAN_ACCESS": "ask", "DRAGOMAN_START_TIMEOUT": "2"},
