@@ -16,6 +16,8 @@ from session.servers import settled
 
 from .conftest import TIMEOUT_S, connected, scripted, text_of, until
 
+FLOOD = MAX_WAITING_EVENTS + 20_000  # messages: more than wait, and than fit into a pipe
+
 
 def message(number: int) -> UnifiedMessage:
     return UnifiedMessage(id=str(number), timestamp=0.0, type="unknown", role="system")
@@ -93,7 +95,7 @@ async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(folder: P
 
     async def script(turn: Turn) -> None:
         nonlocal written
-        for written in range(1, 100_001):  # noqa: B007 (it is looked at from outside)
+        for written in range(1, FLOOD + 1):  # noqa: B007 (it is looked at from outside)
             await turn.say("word ")
 
     async with connected(scripted(script), folder) as session:
@@ -104,15 +106,15 @@ async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(folder: P
         assert MAX_WAITING_EVENTS < stuck < MAX_WAITING_EVENTS + 10_000
         assert MAX_WAITING_EVENTS < len(session.messages) <= stuck + 2
         messages = await until(session, "result")
-        assert text_of(messages) == "word " * 100_000
+        assert text_of(messages) == "word " * FLOOD
 
 
 async def test_a_process_whose_messages_nobody_reads_loses_none_of_them(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
-        await session.send(user_message("flood 100000"))
+        await session.send(user_message(f"flood {FLOOD}"))
         await full(session.messages)
         messages = await until(session, "result")
-        assert text_of(messages) == "".join(f"drop {number}\n" for number in range(1, 100_001))
+        assert text_of(messages) == "".join(f"drop {number}\n" for number in range(1, FLOOD + 1))
 
 
 async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
@@ -148,12 +150,15 @@ async def test_a_session_is_closed_though_nobody_reads(demo: BackendAdapter, fol
 
 async def test_the_death_of_an_agent_is_heard_of_though_nobody_reads(folder: Path) -> None:
     async def script(turn: Turn) -> object:
-        while session.messages.has_room:
+        for _ in range(FLOOD):
             await turn.say("word ")
-        turn.crash(4)
+        return await turn.wait_cancelled()
 
-    async with connected(scripted(script), folder) as session:
+    agent = ScriptedAgent(script)
+    async with connected(scripted(agent), folder) as session:
         await session.send(user_message("go"))
+        await full(session.messages)
+        agent.exit(4)
         async with asyncio.timeout(TIMEOUT_S):
             while session.status() != "error":  # noqa: ASYNC110 (as above)
                 await asyncio.sleep(0)

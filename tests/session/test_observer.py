@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dragoman.errors import InvalidFrame
+from dragoman.errors import AgentCrashed, DragomanError, InvalidFrame
 from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.memory import MemoryJournal
 from dragoman.record import facts
@@ -27,10 +27,14 @@ class Observer:
 
     def __init__(self) -> None:
         self.is_full = False
+        self.failures: list[DragomanError] = []
         self.frames: list[tuple[Direction, Message, float, Sequence[facts.Fact]]] = []
 
     def on_frame(self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact]) -> None:
         self.frames.append((direction, message, at, changes))
+
+    def on_link_lost(self, failure: DragomanError) -> None:
+        self.failures.append(failure)
 
     def names(self, *directions: Direction) -> list[str]:
         return [_name(message) for direction, message, _, _ in self.frames if direction in directions]
@@ -136,7 +140,7 @@ async def test_the_agent_is_not_read_while_the_observer_is_full(journal: bool) -
 
     async def pour(turn: Turn) -> None:
         nonlocal written
-        for _ in range(100_000):
+        for _ in range(20_000):
             await turn.say("word ")
             written += 1
 
@@ -149,12 +153,12 @@ async def test_the_agent_is_not_read_while_the_observer_is_full(journal: bool) -
         waiting = asyncio.ensure_future(run.result())  # a run that is drained does not count, the observer does
         while not runtime.reader_is_paused:  # noqa: ASYNC110 (it is the only sign of it)
             await asyncio.sleep(0)
-        assert await settled(lambda: written) < 50_000
+        assert await settled(lambda: written) < 10_000
         await session.set_mode("b")  # its answer lies behind what is unread
         observer.is_full = False
         runtime.wake_reader()
         await waiting
-        assert written == 100_000
+        assert written == 20_000
 
 
 async def test_an_answer_that_names_the_session_of_another_is_seen_and_recorded() -> None:
@@ -164,3 +168,18 @@ async def test_an_answer_that_names_the_session_of_another_is_seen_and_recorded(
         with pytest.raises(InvalidFrame, match="no sessionId that is new"):
             await runtime.open_session(session.config)
     assert observer.names("in").count("answer to session/new") == 2
+
+
+async def test_an_observer_learns_that_the_agent_is_gone_after_its_last_frame() -> None:
+    async def crash(turn: Turn) -> None:
+        await turn.say("last words")
+        turn.crash(3)
+
+    observer = Observer()
+    async with observed(ScriptedAgent(crash), observer, journal=True) as (_, session):
+        with pytest.raises(AgentCrashed):
+            await session.run("go")
+        assert observer.names("in")[-1] == "AgentMessageChunk"
+        [failure] = observer.failures
+        assert isinstance(failure, AgentCrashed)
+        assert failure.exit_code == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.policy.rulebook import rule_sources
+from dragoman.hub.local import default_journal
 from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
@@ -34,7 +36,8 @@ class BackendAdapter:
     """`agent` is a preset's name (the configured default when left out), a command as a list, or an `AgentSpec`.
 
     Or the agent listens at a `url` (`ws://`, `wss://`, `http://`, `https://`), which gets the `headers`, such as a
-    token. `env` is added to the agent's environment. `launch` starts the agent, or connects to it, in another way.
+    token. `env` is added to the agent's environment. Sessions are stored in the journal; `journal=False` or
+    `DRAGOMAN_JOURNAL=off` turns that off. `launch` starts the agent, or connects to it, in another way.
     """
 
     def __init__(
@@ -45,12 +48,14 @@ class BackendAdapter:
         headers: Mapping[str, str] | None = None,
         env: Mapping[str, str | None] | None = None,
         limits: Limits | None = None,
+        journal: bool | None = None,
         launch: Launch = launch,
     ) -> None:
         self.capabilities = BackendCapabilities(availability="local" if url is None else "both")
         self._agent = agent
         self._env = env
         self._limits = limits
+        self._journal = journal
         self._launch = launch
         if url is not None:
             if agent is not None:
@@ -81,19 +86,24 @@ class BackendAdapter:
         files, terminals = file_handler or config.file_handler, terminal_handler or config.terminal_handler
         settings = load()
         spec = LocalClient(config=settings, env=self._env).spec_of(self._agent)
-        session = BackendSession(
-            msgspec.structs.replace(
-                spec,
-                cwd=spec.cwd or config.workspace.cwd,
-                read_files=spec.read_files or files is not None,
-                write_files=spec.write_files or files is not None,
-                terminals=spec.terminals or terminals is not None,
-            ),
-            msgspec.structs.replace(config, file_handler=files, terminal_handler=terminals),
-            limits=self._limits or limits_of(settings),
-            line_limit=settings.line_limit,
-            sources=rule_sources(settings),
-            launch=self._launch,
-            on_diagnostic=on_diagnostic,
+        spec = msgspec.structs.replace(
+            spec,
+            cwd=spec.cwd or config.workspace.cwd,
+            read_files=spec.read_files or files is not None,
+            write_files=spec.write_files or files is not None,
+            terminals=spec.terminals or terminals is not None,
         )
-        return await session.open(resume)
+        async with AsyncExitStack() as stack:
+            session = BackendSession(
+                spec,
+                msgspec.structs.replace(config, file_handler=files, terminal_handler=terminals),
+                limits=self._limits or limits_of(settings),
+                line_limit=settings.line_limit,
+                sources=rule_sources(settings),
+                journal_client=await stack.enter_async_context(default_journal(settings, self._journal)),
+                launch=self._launch,
+                on_diagnostic=on_diagnostic,
+            )
+            await session.open(resume)
+            session.on_end = stack.pop_all().aclose
+        return session

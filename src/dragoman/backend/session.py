@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -43,6 +43,7 @@ from dragoman.record.events import event_from_fact
 from dragoman.record.fold import Direction
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt_queue import PromptQueue
@@ -79,6 +80,7 @@ class BackendSession:
         line_limit: int,
         sources: RuleSources,
         launch: Launch,
+        journal_client: JournalClient | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
         self._config = msgspec.structs.replace(config, on_permission=answer_later)
@@ -89,6 +91,7 @@ class BackendSession:
             on_diagnostic=on_diagnostic,
             sources=sources,
             on_question=config.on_question,
+            journal_client=journal_client,
             launch=launch,
             observer=self,
         )
@@ -104,6 +107,7 @@ class BackendSession:
             str, tuple[PermissionAnswer, str, str]
         ] = {}  # by row: the answer, the request's and its message's id
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_end: Callable[[], Awaitable[None]] | None = None  # called once, when the agent has ended
         self._failure: DragomanError | None = None
         self._closed = False
         self._close = CloseOnce(self._end, f"close the backend session of {spec.name}")
@@ -120,9 +124,8 @@ class BackendSession:
             await self._runtime.close()
             raise
         self._session = session
-        session.on_lost = self._on_lost
         if session.failure is not None:
-            self._on_lost(session.failure)
+            self.on_link_lost(session.failure)
         return self
 
     # -- for front ends
@@ -178,11 +181,15 @@ class BackendSession:
 
     async def _end(self) -> None:
         self._stream.end()
-        await self._runtime.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        try:
+            await self._runtime.close()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            if self.on_end is not None:
+                await self.on_end()
 
     async def __aenter__(self) -> BackendSession:
         return self
@@ -278,6 +285,19 @@ class BackendSession:
             if (row.outcome, row.option_id) != (answer.outcome, answer.option_id):
                 self._push_error(_not_open(request_id), message_id)
 
+    def on_link_lost(self, failure: DragomanError) -> None:
+        """Push the results of the unfinished prompts and an error, and end the messages."""
+        if self._session is None or self._closed:
+            return  # `open` raises, or nobody reads any more
+        self._failure = failure
+        runs, self._runs = self._runs, {}
+        for run, message_id in runs.values():
+            status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
+            self._push_own("result", result_metadata(status, failure.message), message_id)
+        self._drop_queued("interrupted", failure.message)
+        self._push_own("error", error_metadata(failure), None)
+        self._stream.end()
+
     # -- prompts and settings
 
     def _enqueue(self, action: SendPrompt | ChangeSetting, message_id: str) -> None:
@@ -328,16 +348,6 @@ class BackendSession:
             if isinstance(queued.action, SendPrompt):
                 self._queue.remove(queued.key)
                 self._push_own("result", result_metadata(status, reason), queued.message_id)
-
-    def _on_lost(self, failure: DragomanError) -> None:
-        self._failure = failure
-        runs, self._runs = self._runs, {}
-        for run, message_id in runs.values():
-            status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
-            self._push_own("result", result_metadata(status, failure.message), message_id)
-        self._drop_queued("interrupted", failure.message)
-        self._push_own("error", error_metadata(failure), None)
-        self._stream.end()
 
     # -- messages that no frame brings
 

@@ -39,6 +39,9 @@ class FrameObserver(Protocol):
     def on_frame(self, direction: Direction, message: Message, at: float, facts: Sequence[Fact]) -> None:
         """Take a frame and what it changed in its session: received, sent, or noted by the host."""
 
+    def on_link_lost(self, failure: DragomanError) -> None:
+        """Take note that the agent is gone, after all frames and after the sessions."""
+
 
 class RoutedSession(Protocol):
     """A session as the router sees it: where frames go, and who serves the agent's requests."""

@@ -212,6 +212,8 @@ class Router:
             failure = self.recorder.error
         for session in list(self.sessions.values()):
             session.on_link_lost(failure)
+        if self._observer is not None:
+            self._observer.on_link_lost(failure)
         return failure
 
     def _unclaimed(self, update: Update, at: float) -> None:
