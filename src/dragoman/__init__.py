@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from dragoman.session.handle import SessionHandle as SessionHandle
     from dragoman.session.login import login as login
     from dragoman.session.login_method import LoginMethod as LoginMethod
+    from dragoman.session.options import SessionConfig as SessionConfig
     from dragoman.session.ports import AgentClient as AgentClient
     from dragoman.session.prompt import AudioAttachment as AudioAttachment
     from dragoman.session.prompt import FileAttachment as FileAttachment
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from dragoman.session.session import Session as Session
     from dragoman.session.spec import AgentSpec as AgentSpec
     from dragoman.session.spec import Limits as Limits
-    from dragoman.session.spec import SessionConfig as SessionConfig
     from dragoman.session.sync import SyncAgentRuntime as SyncAgentRuntime
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
@@ -115,7 +115,7 @@ _HOMES = {
     "Run": "session.run",
     "RunResult": "session.run",
     "Session": "session.session",
-    "SessionConfig": "session.spec",
+    "SessionConfig": "session.options",
     "SessionHandle": "session.handle",
     "SyncAgentRuntime": "session.sync",
     "SyncClient": "remote.sync",

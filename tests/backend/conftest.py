@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from dragoman.backend import BackendAdapter, BackendSession, UnifiedMessage
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.memory import in_memory

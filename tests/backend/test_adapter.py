@@ -10,7 +10,8 @@ import pytest
 from dragoman.backend import BackendAdapter, permission_response, read_message, user_message
 from dragoman.errors import AuthenticationRequired, CommandNotFound, ExitedAtStart, InputError, RequestFailed
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_in_memory, demo_spec
 from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ScriptedAgent, Turn

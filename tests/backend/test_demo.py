@@ -12,7 +12,8 @@ from dragoman.backend import (
     permission_response,
     user_message,
 )
-from dragoman.session.spec import Limits, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import Limits
 from dragoman.testing.demo import demo_spec
 from dragoman.workspace import Workspace
 

@@ -12,7 +12,8 @@ import pytest
 from dragoman.backend import BackendAdapter, BackendSession, UnifiedMessage, permission_response, user_message
 from dragoman.errors import RequestFailed
 from dragoman.host.refusals import DENIED
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire.messages import Message, Noise

@@ -18,7 +18,8 @@ from dragoman.backend import (
 )
 from dragoman.backend.session import MAX_PENDING_MESSAGES
 from dragoman.errors import AgentCrashed, RequestFailed, SessionClosed
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from dragoman.workspace import Workspace

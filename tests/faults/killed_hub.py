@@ -8,8 +8,9 @@ from pathlib import Path
 
 from dragoman.hub.hub import Hub
 from dragoman.record.events import AssistantDelta, Event
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.workspace import Workspace
 
 

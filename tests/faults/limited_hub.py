@@ -17,8 +17,9 @@ from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.record.events import AssistantDelta, Event
 from dragoman.session.launch import launch
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.workspace import Workspace
 
 CHUNKS_BEFORE_LIMIT = 50

@@ -17,7 +17,7 @@ from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.protocols import Command
 from dragoman.protocol import requests
-from dragoman.session.spec import SessionConfig
+from dragoman.session.options import SessionConfig
 from dragoman.testing.stage import LIMIT
 from dragoman.workspace import Workspace
 

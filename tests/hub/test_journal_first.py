@@ -22,8 +22,9 @@ from dragoman.journal.protocols import Position
 from dragoman.journal.rows import RowChanges
 from dragoman.record import events
 from dragoman.session.client import LocalClient
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.scripted import Answer, ReceivedRequest, ScriptedAgent, Turn

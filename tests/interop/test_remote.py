@@ -11,8 +11,9 @@ import pytest
 from dragoman import events
 from dragoman.errors import AgentCrashed, AuthenticationRequired, RequestFailed
 from dragoman.session.handle import SessionHandle
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.workspace import Workspace
 from interop import tour
 from interop.conftest import Serve

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.wire.vocabulary import McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
 from interop import tour

@@ -16,10 +16,10 @@ import msgspec
 from dragoman import events
 from dragoman.host.permission import PermissionRequest
 from dragoman.session.handle import SessionHandle
+from dragoman.session.options import SessionConfig
 from dragoman.session.prompt import AudioAttachment, ImageAttachment, LinkAttachment, TextAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import SessionConfig
 from dragoman.wire.vocabulary import (
     METHODS,
     EnvVariable,

@@ -13,7 +13,7 @@ from dragoman.remote.session import RemoteSession
 from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
-from dragoman.session.spec import SessionConfig
+from dragoman.session.options import SessionConfig
 from dragoman.testing import conformance
 from remote.real_server import RealServer
 

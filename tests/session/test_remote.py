@@ -18,8 +18,9 @@ from dragoman import events
 from dragoman.errors import AgentCrashed, AuthenticationRequired, InputError, ProtocolError, RequestFailed, StartError
 from dragoman.session import ports
 from dragoman.session.network_link import connect
+from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing import conformance
 from dragoman.testing.demo import demo_in_memory
 from dragoman.testing.scripted import ScriptedAgent, Turn

@@ -19,7 +19,8 @@ from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.launch import launch
-from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
+from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.workspace import Workspace
 
 

@@ -24,10 +24,11 @@ from dragoman.session.client import LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.launch import launch
+from dragoman.session.options import SessionConfig
 from dragoman.session.prompt import Part
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.workspace import Workspace
 
 

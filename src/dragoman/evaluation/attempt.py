@@ -31,10 +31,10 @@ from dragoman.host.policy.effects import mcp_tool
 from dragoman.host.policy.globs import mcp_found
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events, rows
+from dragoman.session.options import OnEvent, SessionConfig
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import OnEvent, SessionConfig
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer

@@ -29,10 +29,18 @@ from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.local import default_journal
 from dragoman.session.client import Agent, client_from_options, limits_of
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.options import ProcessOptions, RunLimitOptions, SessionOptions, check_keywords, session_config
+from dragoman.session.options import (
+    OnEvent,
+    ProcessOptions,
+    RunLimitOptions,
+    SessionConfig,
+    SessionOptions,
+    check_keywords,
+    session_config,
+)
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.session.sync import background  # the one loop of all programs that are not async
 from dragoman.wire.vocabulary import McpServer
 

@@ -19,10 +19,10 @@ from dragoman.evaluation.rounds import Rounds, TimeLeft
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.record.events import Event
+from dragoman.session.options import rules_of
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
-from dragoman.session.spec import rules_of
 
 # Events between the runs and whoever iterates; the runs themselves hold more, and hold up the agent.
 MAX_WAITING_EVENTS: Final = 64

@@ -40,11 +40,10 @@ from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import notes
 from dragoman.session.client import Agent, Continuing, LocalClient, Opening, RuntimePool, client_from_options
-from dragoman.session.handle import config_of_handle, read_handle, with_servers
+from dragoman.session.handle import config_of_handle, read_handle, resumed_config, with_servers
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.options import LocalOptions, ResumeOptions, check_keywords, resumed_config, session_config
+from dragoman.session.options import LocalOptions, ResumeOptions, SessionConfig, check_keywords, session_config
 from dragoman.session.session import Session, new_id
-from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 
 ORPHANED = "the process that ran it ended before it did"

@@ -18,7 +18,7 @@ from dragoman.config import Config, load
 from dragoman.hub.hub import Hub
 from dragoman.journal.errors import JournalError
 from dragoman.session.client import Agent, LocalClient, LocalSession, Opening, client_from_options
-from dragoman.session.handle import SessionHandle, read_handle, with_servers
+from dragoman.session.handle import SessionHandle, read_handle, resumed_config, with_servers
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import (
     LocalOptions,
@@ -27,7 +27,6 @@ from dragoman.session.options import (
     ResumeOptions,
     RunLimitOptions,
     check_keywords,
-    resumed_config,
     session_config,
 )
 from dragoman.session.prompt import Input

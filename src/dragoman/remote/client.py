@@ -24,8 +24,7 @@ from dragoman.remote.connection import Connection
 from dragoman.remote.session import RemoteSession
 from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle, read_handle
-from dragoman.session.options import SessionCallbackOptions, SessionOptions
-from dragoman.session.spec import SessionConfig
+from dragoman.session.options import SessionCallbackOptions, SessionConfig, SessionOptions
 
 _LOCAL_ONLY = {
     "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",

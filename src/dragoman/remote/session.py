@@ -42,11 +42,11 @@ from dragoman.remote.run_queue import RunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.lifecycle import CloseOnce
+from dragoman.session.options import OnEvent
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
 from dragoman.session.session import new_id
-from dragoman.session.spec import OnEvent
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Request, Update
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import CapabilityMissing
-from dragoman.session.spec import SessionConfig
+from dragoman.session.options import SessionConfig
 from dragoman.wire import vocabulary as acp
 
 

@@ -21,10 +21,10 @@ from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.question.question import Question
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
-from dragoman.session.options import ProcessOptions
+from dragoman.session.options import ProcessOptions, SessionConfig
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, SessionConfig, spec_of_preset
+from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, spec_of_preset
 
 if TYPE_CHECKING:
     from dragoman.session.journal_client import JournalClient

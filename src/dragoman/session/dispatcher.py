@@ -21,8 +21,8 @@ from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.replay_comparison import ReplayComparison
 from dragoman.session.interfaces import FrameObserver
 from dragoman.session.lifecycle import call_safely
+from dragoman.session.options import OnEvent
 from dragoman.session.run import Run
-from dragoman.session.spec import OnEvent
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 

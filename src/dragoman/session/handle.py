@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.host.policy.access import parse_access
 from dragoman.record.fold import SessionFold
-from dragoman.session.spec import AgentSpec, SessionConfig, exact_server
+from dragoman.session.options import ResumeOptions, SessionConfig, SessionSettings, exact_server, rules_of
+from dragoman.session.spec import AgentSpec
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
 
@@ -28,7 +28,7 @@ _OFFERS: Final[tuple[Offer, ...]] = ("read_files", "write_files", "terminals")
 _SUSPICIOUS_WORDS = re.compile(r"key|token|secret|passw|credential|auth|bearer|@", re.IGNORECASE)
 
 
-class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
+class SessionHandle(SessionSettings, frozen=True, kw_only=True):
     """The snapshot that `Session.snapshot()` returns.
 
     Values of environment variables and headers are never in it: `secrets` names what has to be passed again when the
@@ -46,16 +46,8 @@ class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
     auth_method: str | None = None
     cwd: str
     additional: tuple[str, ...] = ()
-    access: str = "ask"
-    network: bool | None = None
-    web_search: bool | None = None
-    model: str | None = None
-    mode: str | None = None
-    options: dict[str, str | bool] = {}  # all settings as they stood, mode and model among them
-    system_prompt: str | None = None
     system_prompt_told: bool = False
     title: str | None = None
-    mcp_servers: tuple[McpServer, ...] = ()
     secrets: tuple[str, ...] = ()
 
     def secret_servers(self) -> list[str]:
@@ -109,12 +101,14 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
         )
     return SessionConfig(
         workspace=Workspace(handle.cwd, handle.additional),
-        access=parse_access(handle.access),
-        network=handle.network,
-        web_search=handle.web_search,
-        mcp_servers=handle.mcp_servers,
-        system_prompt=handle.system_prompt,
+        **{name: getattr(handle, name) for name in _PASSED_AGAIN},
     )
+
+
+# Settings that a resumed session gets by its configuration. The others are the agent's, which it has kept itself.
+_PASSED_AGAIN = tuple(
+    name for name in SessionSettings.__struct_fields__ if name not in ("model", "mode", "reasoning_effort", "options")
+)
 
 
 def handle_of(
@@ -133,6 +127,14 @@ def handle_of(
     secrets += [QUERY] if "?" in (spec.url or "") else []
     secrets += [f"{HEADER}{name}" for name in spec.headers]
     secrets += [f"{SERVER}{server.name}" for server in config.mcp_servers if _may_hold_secret(server)]
+    settings = {
+        **{name: getattr(config, name) for name in _PASSED_AGAIN},
+        "model": _current(fold, "model"),
+        "mode": _current(fold, "mode"),
+        "reasoning_effort": _current(fold, "thought_level"),
+        "options": {key: setting.current for key, setting in fold.settings.items() if setting.current is not None},
+        "mcp_servers": open_servers,
+    }
     return SessionHandle(
         session_id=session_id,
         agent_session_id=agent_session_id,
@@ -144,17 +146,10 @@ def handle_of(
         auth_method=None if spec.preset else spec.auth_method,
         cwd=str(config.workspace.cwd),
         additional=tuple(str(folder) for folder in config.workspace.additional),
-        access=config.access,
-        network=config.network,
-        web_search=config.web_search,
-        model=_current(fold, "model"),
-        mode=_current(fold, "mode"),
-        options={key: setting.current for key, setting in fold.settings.items() if setting.current is not None},
-        system_prompt=config.system_prompt,
         system_prompt_told=system_prompt_told,
         title=fold.title,
-        mcp_servers=open_servers,
         secrets=tuple(secrets),
+        **settings,
     )
 
 
@@ -171,3 +166,14 @@ def _may_hold_secret(server: McpServer) -> bool:
 def _current(fold: SessionFold, category: str) -> str | None:
     setting = fold.setting(category)
     return setting.current if setting is not None and isinstance(setting.current, str) else None
+
+
+def resumed_config(handle: SessionHandle, options: ResumeOptions) -> SessionConfig:
+    """Return the configuration of a resumed session: that of its snapshot, with new callbacks and rules."""
+    return msgspec.structs.replace(
+        config_of_handle(handle),
+        rules=rules_of(list(options.get("rules", ()))),
+        on_permission=options.get("on_permission"),
+        on_question=options.get("on_question"),
+        on_event=options.get("on_event"),
+    )

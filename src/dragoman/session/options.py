@@ -1,4 +1,4 @@
-"""Keywords of the functions that open sessions, declared once and shared by all of them.
+"""Settings of a session, and the keywords of the functions that open one: declared once, shared by all of them.
 
 `open_session`, `run`, `evaluate`, `Hub.open_session` and `Client.open_session` all take `SessionOptions`; those that
 start an agent in this process also take `LocalOptions`. `session_config` turns them into a `SessionConfig`.
@@ -8,20 +8,93 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
-from msgspec.structs import replace
+import msgspec
 
-from dragoman.config import Config
+from dragoman.config import Access, Config
+from dragoman.errors import InputError
+from dragoman.host.files.files import Buffers
+from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
+from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import SessionHandle, config_of_handle
-from dragoman.session.spec import Limits, OnEvent, SessionConfig, rules_of
-from dragoman.wire.vocabulary import McpServer
+from dragoman.session.spec import Limits
+from dragoman.wire.vocabulary import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 from dragoman.workspace import Workspace
+
+OnEvent: TypeAlias = Callable[[Event], None]
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a session that are data, and that a snapshot stores. None means the agent's own default."""
+
+    access: Access = "ask"
+    network: bool | None = None
+    web_search: bool | None = None
+    model: str | None = None
+    mode: str | None = None
+    reasoning_effort: str | None = None
+    options: dict[str, str | bool] = {}  # the agent's own config options, by id
+    mcp_servers: tuple[McpServer, ...] = ()
+    system_prompt: str | None = None
+
+
+class SessionConfig(SessionSettings, frozen=True, kw_only=True):
+    """The settings of a session in this process: data, rules, and the functions and handlers that serve it."""
+
+    workspace: Workspace
+    rules: tuple[PolicyRule, ...] = ()  # the session's own, above the user's and the workspace's
+    on_permission: OnPermission | None = None
+    on_question: OnQuestion | None = None  # the agent's own questions; the runtime's where there is none
+    on_event: OnEvent | None = None  # every event of the session, also between runs
+    buffers: Buffers | None = None  # what an editor has open and not saved
+    file_handler: FileHandler | None = None  # serves `fs/*` in our place, where the spec offers them
+    terminal_handler: TerminalHandler | None = None  # the same for `terminal/*`
+
+    def __post_init__(self) -> None:
+        workspace: object = self.workspace
+        if isinstance(workspace, str | Path):
+            msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
+        msgspec.structs.force_setattr(self, "access", parse_access(self.access))
+        for field in ("on_permission", "on_question", "on_event"):
+            if (given := getattr(self, field)) is not None and not callable(given):
+                raise InputError(f"{field} is {given!r}; expected a function")
+        msgspec.structs.force_setattr(self, "rules", rules_of(self.rules))
+        msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact_server(server) for server in self.mcp_servers))
+
+
+def exact_server(server: McpServer) -> McpServer:
+    """Return the server as one of its kind: what is required of that kind is then sent, also where it is empty."""
+    if not isinstance(server, McpServer):
+        raise InputError(f"an MCP server is an McpServerStdio, McpServerHttp or McpServerSse, not {server!r}")
+    if type(server) is not McpServer:
+        return server
+    name, meta = server.name, server.meta
+    match server.type, server.command, server.url:
+        case "http", _, str(url):
+            return McpServerHttp(name=name, url=url, headers=server.headers, meta=meta)
+        case "sse", _, str(url):
+            return McpServerSse(name=name, url=url, headers=server.headers, meta=meta)
+        case None, str(command), _:
+            return McpServerStdio(name=name, command=command, args=server.args, env=server.env, meta=meta)
+        case kind, _, _:
+            raise InputError(
+                f"the MCP server {name!r} (type {kind!r}) has neither a command, nor a type and a url",
+                guidance="Give a command for stdio; or the type 'http' or 'sse', and a url.",
+            )
+
+
+def rules_of(given: object) -> tuple[PolicyRule, ...]:
+    """Check what a caller passes as rules."""
+    if isinstance(given, PolicyRule):
+        given = (given,)
+    if not isinstance(given, list | tuple) or not all(isinstance(rule, PolicyRule) for rule in given):
+        raise InputError(f"rules is {given!r}; expected a list of Rule")
+    return tuple(given)
 
 
 class SessionCallbackOptions(TypedDict, total=False):
@@ -112,25 +185,9 @@ def session_config(options: SessionOptions, settings: Config) -> SessionConfig:
     )
 
 
-_AS_GIVEN = (
-    "on_permission",
-    "on_question",
-    "on_event",
-    "network",
-    "web_search",
-    "model",
-    "mode",
-    "reasoning_effort",
-    "system_prompt",
+# Settings whose names and types are the same as keywords and in the configuration.
+_AS_GIVEN = tuple(
+    name
+    for name in SessionConfig.__struct_fields__
+    if name in SessionOptions.__optional_keys__ and name not in ("access", "rules", "options", "mcp_servers")
 )
-
-
-def resumed_config(handle: SessionHandle, options: ResumeOptions) -> SessionConfig:
-    """Return the configuration of a resumed session: that of its snapshot, with new callbacks and rules."""
-    return replace(
-        config_of_handle(handle),
-        rules=rules_of(list(options.get("rules", ()))),
-        on_permission=options.get("on_permission"),
-        on_question=options.get("on_question"),
-        on_event=options.get("on_event"),
-    )

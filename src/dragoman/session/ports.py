@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from dragoman.record.events import Event
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
+from dragoman.session.options import SessionConfig
 from dragoman.session.prompt import Input
 from dragoman.session.run import RunResult
-from dragoman.session.spec import SessionConfig
 
 T_co = TypeVar("T_co", covariant=True)
 

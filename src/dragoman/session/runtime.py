@@ -42,9 +42,10 @@ from dragoman.session.interfaces import FrameObserver, RoutedSession
 from dragoman.session.launch import launch
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.login_method import TERMINAL_AUTH, login_line
+from dragoman.session.options import SessionConfig
 from dragoman.session.router import Router
 from dragoman.session.session import Session, new_id
-from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Call, Connection, copy_error

@@ -40,12 +40,12 @@ from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.options import RunOptions, check_keywords
+from dragoman.session.options import RunOptions, SessionConfig, check_keywords, rules_of
 from dragoman.session.ports import OutputRun, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.run_queue import RunQueue
-from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
+from dragoman.session.spec import AgentSpec
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Request

@@ -20,12 +20,12 @@ from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
-from dragoman.session.options import RunOptions
+from dragoman.session.options import RunOptions, SessionConfig
 from dragoman.session.ports import SessionStatus, ValidatedResult
 from dragoman.session.prompt import Input
 from dragoman.session.run import RunResult
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed

@@ -32,8 +32,8 @@ from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.handle import SessionHandle
+from dragoman.session.options import SessionConfig
 from dragoman.session.ports import AgentRuntime, Run, Session
-from dragoman.session.spec import SessionConfig
 from dragoman.workspace import Workspace
 
 # Seconds until a check gives up waiting: far more than anything here takes.

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dragoman.record.events import Event
+from dragoman.session.options import SessionConfig
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import SessionConfig
 from dragoman.testing.memory import memory_runtime
 from dragoman.testing.scripted import Script, ScriptedAgent
 from dragoman.workspace import Workspace

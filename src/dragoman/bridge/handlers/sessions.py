@@ -28,8 +28,8 @@ from dragoman.journal.transfer import export
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import SessionItem
 from dragoman.session.client import Continuing
+from dragoman.session.options import SessionConfig
 from dragoman.session.session import new_id
-from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 from dragoman.workspace import Workspace
 

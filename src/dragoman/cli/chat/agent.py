@@ -14,8 +14,8 @@ from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.journal_client import JournalClient
+from dragoman.session.options import SessionConfig
 from dragoman.session.session import Session
-from dragoman.session.spec import SessionConfig
 
 
 class ChatAgent:

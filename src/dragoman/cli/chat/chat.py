@@ -48,9 +48,9 @@ from dragoman.hub.hub import Hub
 from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.options import SessionConfig
 from dragoman.session.run import Run
 from dragoman.session.session import Session
-from dragoman.session.spec import SessionConfig
 
 EPILOG = """\b
 Examples:
