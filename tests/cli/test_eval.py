@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dragoman.cli.eval import print_table
+from dragoman.evaluation.fleet import Outcome, compared
 
 from .conftest import LIMIT, Cli, On, read_until, without_looks
 
@@ -221,3 +225,21 @@ def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments:
     assert done.code == 2, done.err
     assert message in done.err
     assert not list(cli.workspace.glob("*.results.jsonl"))
+
+
+class NarrowTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_comparison_keeps_every_figure_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = NarrowTerminal()
+    outcome = Outcome(task="t1", agent="demo", digest="d", status="ok", rounds=1, seconds=0.5)
+    print_table(compared([outcome], ["demo"]), terminal)
+    assert terminal.getvalue().splitlines() == [
+        "demo",
+        "  ok 1/1, wrong 0, errors 0,",
+        "  rounds 1.0, calls 0, tokens -,",
+        "  cost -, time 0.5 s",
+    ]

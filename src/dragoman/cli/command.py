@@ -215,6 +215,11 @@ def end_of(text: str, room: int) -> str:
     return text if columns(text) <= room else ELLIPSIS + cut(text[::-1], room).removesuffix(ELLIPSIS)[::-1]
 
 
+def print_lines(*lines: str) -> None:
+    """Print lines on stdout; on a terminal, long ones are broken between words."""
+    click.echo(exits.lay_out(lines, terminal_width(STDOUT)), nl=False)
+
+
 def note(*lines: str) -> None:
     """Write lines about the output to stderr, out of the way of a program that reads stdout."""
     sys.stdout.flush()

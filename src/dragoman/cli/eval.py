@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.command import print_error
+from dragoman.cli.command import note, print_error
 from dragoman.cli.options import FILE
 from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.signals import Interrupts
@@ -249,11 +249,11 @@ async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: T
     print_table(compared(outcomes, agents), sys.stderr if options.as_json else stdout)
     if code is not None:
         undone = len(fleet.left(results.known, redo_errors=options.redo_errors))
-        sys.stderr.write(f"dragoman: {undone} left to do; run the same command again to continue\n")
+        note(f"dragoman: {undone} left to do; run the same command again to continue")
         return code
     failed = sum(outcome.status == "error" for outcome in outcomes)
     if failed and not options.quiet:
-        sys.stderr.write(f"dragoman: {failed} ended with an error; use --redo-errors to run them again\n")
+        note(f"dragoman: {failed} ended with an error; use --redo-errors to run them again")
     return exits.DONE if all(outcome.status == "ok" for outcome in outcomes) else exits.AGENT_FAILED
 
 
@@ -274,31 +274,53 @@ async def _until_stopped(plan: Callable[[], Awaitable[None]]) -> int | None:
         return interrupts.code
 
 
-# -- what came of it
-def print_table(lines: Sequence[Summary], stream: TextIO) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+# -- the comparison
+FIGURES: Final = ("ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time")
 
+# Columns of the table for the agent, which is broken into several lines where it is a longer command line.
+MIN_AGENT_COLUMNS: Final = 8
+
+NO_BREAK_SPACE: Final = "\u00a0"
+
+
+def print_table(summaries: Sequence[Summary], stream: TextIO) -> None:
+    """Print a row per agent; where the terminal is too narrow for all figures, a paragraph per agent."""
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    agent_columns = min(max((len(summary.agent) for summary in summaries), default=0), MIN_AGENT_COLUMNS)
     table = Table(box=None, pad_edge=False)
-    table.add_column("agent", overflow="fold")  # it may be a command line, and no figure shall be cut for it
-    for name in ("ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time"):
+    table.add_column("agent", overflow="fold", min_width=agent_columns)
+    for name in FIGURES:
         table.add_column(name, justify="right", no_wrap=True)
-    for line in lines:
-        table.add_row(
-            escape(plain(line.agent)),
-            f"{line.ok}/{line.tasks}",
-            str(line.wrong),
-            str(line.errors),
-            _or_dash(line.rounds, "{:.1f}"),
-            str(line.tool_calls),
-            _or_dash(line.tokens, "{:,}"),
-            _or_dash(line.cost, "{:.4f} " + (line.currency or "")),
-            _or_dash(line.seconds, "{:.1f} s"),
-        )
-    # Into a file the table is as wide as it is: nothing in it may be cut.
-    width = None if stream.isatty() else 200
-    Console(file=stream, width=width, highlight=False).print(table)
+    for summary in summaries:
+        table.add_row(Text(plain(summary.agent)), *_figures(summary))
+    # In a file the table is as wide as it needs to be: nothing in it may be truncated.
+    console = Console(file=stream, width=None if stream.isatty() else 200, highlight=False)
+    if Measurement.get(console, console.options.update(max_width=200), table).minimum <= console.width:
+        console.print(table)
+        return
+    for summary in summaries:
+        pairs = zip(FIGURES, _figures(summary), strict=True)
+        # No line break within a figure.
+        figures = ", ".join(f"{name} {figure}".replace(" ", NO_BREAK_SPACE) for name, figure in pairs)
+        lines = exits.lay_out([summary.agent, f"  {figures}"], console.width)
+        stream.write(lines.replace(NO_BREAK_SPACE, " "))
+
+
+def _figures(summary: Summary) -> tuple[str, ...]:
+    return (
+        f"{summary.ok}/{summary.tasks}",
+        str(summary.wrong),
+        str(summary.errors),
+        _or_dash(summary.rounds, "{:.1f}"),
+        str(summary.tool_calls),
+        _or_dash(summary.tokens, "{:,}"),
+        _or_dash(summary.cost, "{:.4f} " + (summary.currency or "")),
+        _or_dash(summary.seconds, "{:.1f} s"),
+    )
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -15,7 +15,7 @@ import click
 
 from dragoman import translate
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json
+from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json, print_lines
 from dragoman.cli.figures import size
 from dragoman.cli.output import STDIN
 from dragoman.cli.progress import is_drawable, stderr_console
@@ -193,36 +193,36 @@ class _Bar(_Lines):
         self._bar.stop()
 
 
-# -- what result of it
+# -- the result
 def _print(done: ImportSummary) -> None:
     result = done.amounts
     if done.frames:
-        click.echo(f"{_sessions(done)}.")
+        print_lines(f"{_sessions(done)}.")
         figures = (count(result.messages, "message"), count(result.tool_calls, "tool call"), count(result.runs, "run"))
         if result.messages or result.tool_calls or result.runs:
-            click.echo(f"  {', '.join(figures)}")
+            print_lines(f"  {', '.join(figures)}")
         if result.input_tokens or result.output_tokens:
-            click.echo(
+            print_lines(
                 f"  {result.input_tokens:,} tokens in, {result.cached_tokens:,} from caches, "
                 f"{result.output_tokens:,} out"
             )
     else:
-        click.echo("Nothing new.")
+        print_lines("Nothing new.")
     if done.unchanged and done.frames:
-        click.echo(f"Nothing new in {count(done.unchanged, 'other file')}.")
+        print_lines(f"Nothing new in {count(done.unchanged, 'other file')}.")
     if done.unknown:
-        click.echo("Kept, but of an unknown kind:")
+        print_lines("Kept, but of an unknown kind:")
         for kind, number in list(done.unknown.items())[:_MAX_KINDS]:
-            click.echo(f"  {number:,} x {plain(kind)}")
+            print_lines(f"  {number:,} x {plain(kind)}")
         _and_more(len(done.unknown) - _MAX_KINDS, "kind")
     for reason, paths in done.skipped.items():
         noun = "folder" if all(map(os.path.isdir, paths)) else "file"
-        click.echo(f"Skipped {count(len(paths), noun)}: {plain(reason)}.")
+        print_lines(f"Skipped {count(len(paths), noun)}: {plain(reason)}.")
         for path in paths[:_MAX_FILES]:
-            click.echo(f"  {folder(path)}")
+            print_lines(f"  {folder(path)}")
         _and_more(len(paths) - _MAX_FILES, noun)
     if done.left:
-        click.echo(f"The last line of {count(len(done.left), 'file')} is incomplete and was left for the next import.")
+        print_lines(f"The last line of {count(len(done.left), 'file')} is incomplete and was left for the next import.")
     if done.new:
         note("See them with: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
 
@@ -238,4 +238,4 @@ def _sessions(done: ImportSummary) -> str:
 
 def _and_more(number: int, noun: str) -> None:
     if number > 0:
-        click.echo(f"  and {count(number, f'more {noun}')}")
+        print_lines(f"  and {count(number, f'more {noun}')}")
