@@ -84,15 +84,10 @@ class SessionDispatcher:
                 self._replay.add(update.update)
             self._recorder.add("replay" if self._replaying else "agent", update, at, self._session_id, run)
             return
-        if self._observer is not None:
-            changes = self._fold.update(position, at, update.update)
-            self._observer.on_frame("in", update, at, changes)
-            self._dispatch_update(changes, at, update.line, run)
-            return
         if run is not None:
             if run.heartbeat is not None:
                 call_safely(self._session_id, run.heartbeat)
-            more_text = self._fold.messages.append_text(update.update)
+            more_text = self._fold.messages.append_text(update.update) if self._observer is None else None
             if more_text is not None:
                 message, text = more_text
                 if self._on_event is not None:
@@ -100,7 +95,10 @@ class SessionDispatcher:
                 elif run.wants_events:  # what `emit` would do: a call less for each of a hundred thousand
                     run.push(AssistantDelta(at, self._session_id, run.id, update.line, text, message.id))
                 return
-        self._dispatch_facts(self._fold.update(position, at, update.update), at, update.line, run)
+        changes = self._fold.update(position, at, update.update)
+        if self._observer is not None:
+            self._observer.on_frame("in", update, at, changes)
+        self._dispatch_facts(changes, at, update.line, run)
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Take any other frame of this session: sent, received, or noted by us."""
@@ -144,19 +142,19 @@ class SessionDispatcher:
                 context.committed.set_result(None)
             context = context.run
         run = self.active if context is self.active else None  # a run may have ended in the same commit
-        message, at, origin = frame.message, frame.entry.at, frame.entry.origin
+        message, at = frame.message, frame.entry.at
+        if type(message) is Update:
+            if self._observer is not None:
+                self._observer.on_frame("in", message, at, frame.facts)
+            if run is not None and run.heartbeat is not None:
+                call_safely(self._session_id, run.heartbeat)
+            self._dispatch_facts(frame.facts, at, message.line, run)
+            return
+        origin = frame.entry.origin
         direction: Direction = "host" if origin == "host" else "out" if origin == "client" else "in"
         if self._observer is not None:
             self._observer.on_frame(direction, message, at, frame.facts)
-        if type(message) is Update:
-            self._dispatch_update(frame.facts, at, message.line, run)
-        else:
-            self._dispatch(direction, message, at, frame.facts, run)
-
-    def _dispatch_update(self, changes: Sequence[facts.Fact], at: float, line: bytes, run: Run | None) -> None:
-        if run is not None and run.heartbeat is not None:
-            call_safely(self._session_id, run.heartbeat)
-        self._dispatch_facts(changes, at, line, run)
+        self._dispatch(direction, message, at, frame.facts, run)
 
     def _dispatch(
         self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact], run: Run | None
