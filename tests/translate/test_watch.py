@@ -53,7 +53,7 @@ from translate.watched import (
     transcript_in,
     until,
     until_said,
-    until_true,
+    wait_for_status,
     watcher,
 )
 
@@ -143,7 +143,7 @@ async def test_a_folder_may_appear_later_go_away_and_come_back(
         transcript_in(tmp_path).write_bytes(lines(talk("One")))
         await until_said(journal, "Answer to One")
         shutil.rmtree(tmp_path / ".claude")
-        await until_true(lambda: watch.status()[0].method == "absent")
+        await wait_for_status(watch, lambda status: status.method == "absent")
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
         await until_said(journal, "Answer to Other")
 
@@ -380,12 +380,12 @@ async def test_a_session_that_dragoman_runs_is_not_doubled(journal: Journal, tmp
     async with watcher(journal, tmp_path, WatchIntervals(), clock=clock) as watch:
         await settled(watch)
         path.write_bytes(lines(talk("One")))
-        await until_true(lambda: watch.status()[0].waiting == 1)
+        await wait_for_status(watch, lambda status: status.waiting == 1)
         await _ran(journal)
         before = await all_entries(journal)
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
         append(path, lines(talk("One", "Two")[4:]))
-        await until_true(lambda: watch.status()[0].waiting == 2)
+        await wait_for_status(watch, lambda status: status.waiting == 2)
         clock.advance(WatchIntervals().settle_s)
         entries = await until_said(journal, "Answer to Other")  # read after the first one
         await settled(watch)
@@ -665,8 +665,10 @@ async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name
             assert watch.status()[0].error == f"{folder} cannot be read: Permission denied. {helps}"
             folder.chmod(0o755)
             await until_said(journal, "Answer to One")
-            await until_true(lambda: watch.status()[0].error is None)
-            await until_true(lambda: watch.status()[0].method == ("native" if pace.use_notifications else "polling"))
+            await wait_for_status(watch, lambda status: status.error is None)
+            await wait_for_status(
+                watch, lambda status: status.method == ("native" if pace.use_notifications else "polling")
+            )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 from dragoman.journal.memory import MemoryJournal
 from dragoman.translate.ingest.folder_watch import WatchIntervals
 from translate.claude_talk import SESSION
-from translate.watched import append, lines, settled, talk, until_said, until_true, watcher
+from translate.watched import append, lines, settled, talk, until_said, wait_for_status, watcher
 
 WATCHES = 5
 LIMIT = Path("/proc/sys/user/max_inotify_watches")
@@ -27,7 +27,7 @@ async def main(home: Path) -> None:
         watcher(journal, home, WatchIntervals(look_s=1000.0, poll_s=0.02, settle_s=0.0)) as watch,
     ):
         await settled(watch)
-        await until_true(lambda: watch.status()[0].method != "absent")
+        await wait_for_status(watch, lambda status: status.method != "absent")
         print(watch.status()[0].method, flush=True)
         folder = home / ".claude" / "projects"
         for number in range(WATCHES * 2):
@@ -36,7 +36,7 @@ async def main(home: Path) -> None:
         for number in range(3):
             append(path, lines(talk("0", "1", "2")[number * 4 : number * 4 + 4]))
             await until_said(journal, f"Answer to {number}")
-        await until_true(lambda: watch.status()[0].method == "polling")
+        await wait_for_status(watch, lambda status: status.method == "polling")
         print(watch.status()[0].error)
 
 

@@ -18,7 +18,7 @@ from dragoman.translate.ingest.dedup import imported_session_id
 from dragoman.translate.ingest.folder_watch import WatchIntervals
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.watch_consent import WatchConsent
-from dragoman.translate.ingest.watcher import Watcher
+from dragoman.translate.ingest.watcher import Watcher, WatchStatus
 from journal.talk import all_entries
 from translate.claude_talk import SESSION, Transcript
 
@@ -83,11 +83,11 @@ async def until_said(journal: Journal, words: str) -> list[Entry]:
     return await until(journal, lambda entries: any(words.encode() in entry.frame for entry in entries))
 
 
-async def until_true(happened: Callable[[], bool]) -> None:
-    """For what nobody tells of."""
+async def wait_for_status(watch: Watcher, is_reached: Callable[[WatchStatus], bool]) -> None:
+    """Wait until the first provider's status is as the test needs it."""
     async with asyncio.timeout(LIMIT):
-        while not happened():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        while not is_reached(watch.status()[0]):
+            await watch.status_changed()
 
 
 async def settled(watch: Watcher) -> None:

@@ -132,9 +132,17 @@ class OnFile(Protocol):
 
 class FolderWatch:
     """Start `run` as a task. `files` has each file as it was when it was last read, and whether it was at rest then;
-    None if it has to be read again. The reader of the files maintains it."""
+    None if it has to be read again. The reader of the files maintains it. `on_change` is called after every change of
+    `method`, `error`, `files` or `settling` that is made here, and sometimes without one."""
 
-    def __init__(self, folder: WatchedFolder, intervals: WatchIntervals, clock: Clock, on_file: OnFile) -> None:
+    def __init__(
+        self,
+        folder: WatchedFolder,
+        intervals: WatchIntervals,
+        clock: Clock,
+        on_file: OnFile,
+        on_change: Callable[[], None],
+    ) -> None:
         self.folder = folder
         self.files: dict[str, tuple[FileStamp, bool] | None] = {}
         self.method: Method = "absent"
@@ -145,6 +153,7 @@ class FolderWatch:
         self._intervals = intervals
         self._clock = clock
         self._on_file = on_file
+        self._on_change = on_change
         self._unreadable: str | None = None  # the folders that could not be read
         self._not_notified: str | None = None  # why there are no notifications, once that was tried
         self._is_first_look = True
@@ -163,14 +172,17 @@ class FolderWatch:
                 self.files.clear()
                 self._is_first_look = False
                 self.first_look_done.set()
+                self._on_change()
                 await self._clock.sleep(self._intervals.absent_s)
                 continue
             notifications = await self._open_notifications()
             self.method = "polling" if notifications is None else "native"
+            self._on_change()
             try:
                 await self._follow(notifications, identity)
             except NotificationsUnavailable as error:
                 self._not_notified = self._polling_reason(error)
+                self._on_change()
             finally:
                 if notifications is not None:
                     await notifications.close()
@@ -249,6 +261,7 @@ class FolderWatch:
                 self._report(path, is_recent=not self._is_first_look or now - stamp[2] < self._intervals.settle_s)
         self._is_first_look = False
         self.first_look_done.set()
+        self._on_change()
         return look_s
 
     def _report(self, path: str, *, is_recent: bool) -> None:
@@ -259,6 +272,7 @@ class FolderWatch:
         else:
             self.settling.add(path)
             self.nothing_settling.clear()
+            self._on_change()
             self._clock.call_later(self._intervals.settle_s, lambda: self._on_settled(path))
 
     def _on_settled(self, path: str) -> None:
@@ -266,6 +280,7 @@ class FolderWatch:
         self._on_file(self, path, is_recent=True)
         if not self.settling:
             self.nothing_settling.set()
+        self._on_change()
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, FileStamp | None]:

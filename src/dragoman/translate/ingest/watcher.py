@@ -101,6 +101,7 @@ class Watcher:
         self._importing: dict[str, FolderWatch] = {}
         self._has_files = asyncio.Event()
         self._is_idle = asyncio.Event()
+        self._status_changed = asyncio.Event()  # replaced by a new one at each change
 
     async def __aenter__(self) -> Watcher:
         await self.start()
@@ -141,6 +142,10 @@ class Watcher:
     def status(self) -> list[WatchStatus]:
         return [self._status(provider) for provider in [*([""] if self._named_folders else []), *self._providers]]
 
+    async def status_changed(self) -> None:
+        """Return at the next change of `status`; it may return without one. Compare before waiting again."""
+        await self._status_changed.wait()
+
     async def settled(self) -> None:
         """Return when every folder was looked through and all new files are in the journal."""
         for watch in self._watches:
@@ -148,12 +153,16 @@ class Watcher:
             await watch.nothing_settling.wait()
         await self._is_idle.wait()
 
+    def _on_change(self) -> None:
+        self._status_changed.set()
+        self._status_changed = asyncio.Event()
+
     def _mode(self, provider: str) -> Mode:
         return self._consent.mode(provider) if self._consent is not None else "off"
 
     def _watch(self, folders: Sequence[WatchedFolder]) -> None:
         for folder in folders:
-            watch = FolderWatch(folder, self._intervals, self._clock, self._on_file)
+            watch = FolderWatch(folder, self._intervals, self._clock, self._on_file, self._on_change)
             self._watches.append(watch)
             self._tasks.append(asyncio.create_task(watch.run(), name=f"dragoman watch: {folder.path}"))
 
@@ -191,6 +200,7 @@ class Watcher:
         elif path not in self._recent:
             self._older[path] = watch
         self._has_files.set()
+        self._on_change()
 
     async def _import_files(self) -> None:
         while True:
@@ -207,6 +217,7 @@ class Watcher:
             self._importing = {path: queue.pop(path) for path in paths}
             results = await asyncio.gather(*(self._import(watch, path) for path, watch in self._importing.items()))
             self._importing = {}
+            self._on_change()
             if not all(results):
                 await self._clock.sleep(self._intervals.retry_s)
 
