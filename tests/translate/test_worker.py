@@ -176,6 +176,25 @@ async def test_leaving_the_worker_ends_the_process_though_it_has_jobs_left(tmp_p
     assert process.returncode is not None
 
 
+def _ended_with(answers: bytes) -> subprocess.Popen[bytes]:
+    """A process that has written these answers and ended: all of them are in the pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.stdout.buffer.write({answers!r})"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    process.wait(LIMIT_S)
+    return process
+
+
+async def test_leaving_the_worker_does_not_wait_for_answers_that_are_left_in_the_pipe() -> None:
+    answers = pickle.dumps(FileFailed()) * (worker_client._MAX_ANSWERS_AHEAD + 10)
+    process = _ended_with(pickle.dumps(None) + answers)
+    async with asyncio.timeout(LIMIT_S), ImportWorker(process) as client:
+        assert await client.next_answer() == FileFailed()
+    assert not client._reader.is_alive()
+
+
 async def test_no_more_answers_wait_in_memory_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_client, "_MAX_ANSWERS_AHEAD", 2)
     path = _write(tmp_path, _claude())

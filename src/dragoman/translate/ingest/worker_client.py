@@ -78,6 +78,7 @@ class ImportWorker:
         self._answers: asyncio.Queue[Answer | None] = asyncio.Queue()
         self._room = threading.Semaphore(_MAX_ANSWERS_AHEAD)
         self._is_gone = False
+        self._is_closing = False
         self._jobs: asyncio.Queue[ReadJob] = asyncio.Queue()
         self._sending = asyncio.create_task(self._send_jobs())
         self._reader = threading.Thread(target=self._read_answers, name="dragoman import: worker", daemon=True)
@@ -90,6 +91,8 @@ class ImportWorker:
         self._process.kill()  # it only reads files: nothing is lost with it
         self._sending.cancel()
         await asyncio.wait([self._sending])
+        # The pipe may hold more answers than there is room for: the reader has to stop before it has read them all.
+        self._is_closing = True
         self._room.release()
         await asyncio.to_thread(self._reader.join)
         with suppress(OSError), self._process:  # closes the pipes and reaps the process
@@ -122,6 +125,8 @@ class ImportWorker:
             self.is_ready = pickle.load(self._process.stdout) is None  # noqa: S301 (from a process that we started)
             while self.is_ready:
                 self._room.acquire()
+                if self._is_closing:
+                    break
                 self._put(pickle.load(self._process.stdout))  # noqa: S301
         self._put(None)
 
