@@ -121,8 +121,8 @@ def test_prompts_wait_while_the_agent_works_and_can_be_changed(person: Person) -
     expect(person.page.get_by_text("Press Esc again to stop")).to_be_visible()
     person.page.locator("body").press("Escape")
     expect(person.conversation.get_by_text("Stopped").first).to_be_visible()
-    # Who stops a run wants to look first: what waits is sent when they say so.
-    person.sees("ready: 1 queued, waiting for you to go on")
+    # Stopping a run pauses the queue: the next prompt is sent when the person says so.
+    person.sees("ready: 1 queued, waiting for you to continue")
     queue.nth(0).get_by_role("button", name="Send now").click()
     person.done(2)
     expect(person.conversation.locator(".bubble").last).to_have_text("hello three")
