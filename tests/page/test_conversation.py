@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, expect
 
-from page.person import Person
+from page.person import PATIENCE, Person
 
 # How far the end of the conversation is below what is in view.
 BELOW = "view => Math.round(view.scrollHeight - view.scrollTop - view.clientHeight)"
@@ -144,6 +144,20 @@ def test_the_end_is_followed_until_the_reader_goes_up(person: Person) -> None:
     to_end.click()
     expect(to_end).to_have_count(0)
     assert person.conversation.evaluate(BELOW) == 0
+
+
+def test_the_end_stays_in_view_when_the_view_becomes_shorter(person: Person) -> None:
+    person.start_session()
+    person.say("stream 3000")
+    person.done()
+    height = person.conversation.evaluate("view => view.clientHeight")
+    person.composer.fill("a prompt\nof several\nlines")
+    person.page.wait_for_function("height => document.querySelector('[role=log]').clientHeight < height", arg=height)
+    person.page.wait_for_function(
+        "() => { const view = document.querySelector('[role=log]');"
+        " return view.scrollHeight - view.scrollTop - view.clientHeight < 1; }",
+        timeout=PATIENCE,
+    )
 
 
 def test_no_way_to_the_end_lies_over_the_last_lines(person: Person) -> None:

@@ -65,7 +65,6 @@ export function useFollowScroll(options: Options): FollowedList {
   });
   const lastKey = items.at(-1)?.key ?? null;
   const contentHeight = list.getTotalSize();
-  const viewHeight = list.scrollRect?.height;
 
   const record = useEvent((view: HTMLElement) => {
     follow.record(view);
@@ -75,7 +74,7 @@ export function useFollowScroll(options: Options): FollowedList {
   });
   useRestoredPosition(options, list, follow);
   useSearchedPosition(options, list, follow, position);
-  useLayoutEffect(() => {
+  const followEnd = useEvent(() => {
     const view = viewRef.current;
     if (!view) return;
     // If both moved the view, the list would go by an old offset, and that would look as if the reader scrolled up.
@@ -86,7 +85,16 @@ export function useFollowScroll(options: Options): FollowedList {
     }
     view.scrollTop = view.scrollHeight;
     record(view);
-  }, [follow, list, record, items, leftAt, contentHeight, viewHeight]);
+  });
+  useLayoutEffect(followEnd, [followEnd, items, leftAt, contentHeight]);
+  // The list renders again only if other items come into view, so a view that a banner made shorter is observed here.
+  useEffect(() => {
+    const view = viewRef.current;
+    if (!view) return;
+    const observer = new ResizeObserver(followEnd);
+    observer.observe(view);
+    return () => observer.disconnect();
+  }, [followEnd]);
 
   const loadOlder: () => void = useEvent(() => {
     const view = viewRef.current;
