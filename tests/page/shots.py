@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/images: `make shots`. They are looked at by people, and by nothing else."""
+"""Take the pictures in docs/images: `make shots`. No test compares them; people look at them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def take(browser: Browser, server: Server) -> None:
     person = Person.at(browser, server, width=1280, height=800)
     page = person.page
     person.sees("Try the demo")
-    expect(page.get_by_text("Looking")).to_have_count(0)
+    expect(page.get_by_text("Loading")).to_have_count(0)
     page.wait_for_load_state("networkidle")
     page.screenshot(path=IMAGES / "page-first-start.png")
 
@@ -44,14 +44,15 @@ def take(browser: Browser, server: Server) -> None:
     dark.page.screenshot(path=IMAGES / "page-new-dark.png")
     dark.go(f"/s/{session}")
     expect(dark.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
+    expect(dark.page.get_by_role("tabpanel", name="Changes").locator(".diff-code").first).to_be_visible()
     dark.page.screenshot(path=IMAGES / "page-session-dark.png")
     dark.go("/settings/agents")
-    dark.page.get_by_text("Claude Code").first.evaluate("one => one.scrollIntoView()")
+    dark.page.get_by_text("Claude Code").first.evaluate("heading => heading.scrollIntoView()")
     dark.page.screenshot(path=IMAGES / "page-settings-dark.png")
     dark.context.close()
 
     phone = Person.at(browser, server, width=390, height=780, touch=True)
-    phone.sees("needs you")
+    expect(phone.page.get_by_role("heading", level=1, name="1 request needs you")).to_be_visible()
     phone.page.screenshot(path=IMAGES / "page-phone-needs.png")
     phone.go(f"/s/{session}")
     expect(phone.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
