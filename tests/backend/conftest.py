@@ -51,10 +51,10 @@ def scripted(agent: ScriptedAgent | Script, **options: Any) -> BackendAdapter:
 
 @asynccontextmanager
 async def connected(
-    adapter: BackendAdapter, config: SessionConfig | Path, **options: Any
+    adapter: BackendAdapter, config: SessionConfig | Path, *, timeout_s: float = TIMEOUT_S, **options: Any
 ) -> AsyncIterator[BackendSession]:
     """Yield a connected session. `options` are those of `connect`."""
-    async with asyncio.timeout(TIMEOUT_S), await adapter.connect(config, **options) as session:
+    async with asyncio.timeout(timeout_s), await adapter.connect(config, **options) as session:
         yield session
 
 

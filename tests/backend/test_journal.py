@@ -11,6 +11,7 @@ import pytest
 from dragoman.backend import BackendAdapter, UnifiedMessage, permission_response, user_message
 from dragoman.hub.hub import Hub
 from dragoman.journal.maintenance import load_record
+from dragoman.protocol import requests
 from dragoman.record import rows
 from dragoman.record.fold import SessionFold
 from dragoman.session.spec import AgentSpec
@@ -18,7 +19,7 @@ from dragoman.testing.demo import demo_spec
 from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ScriptedAgent, Turn
 
-from .conftest import connected, scripted, until
+from .conftest import connected, scripted, text_of, until
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -164,3 +165,16 @@ async def test_a_session_that_cannot_be_opened_leaves_no_hub_behind(folder: Path
     for _ in range(2):
         with pytest.raises(Exception, match="not today"):
             await scripted(ScriptedAgent(answers={"session/new": refuse})).connect(folder)
+
+
+async def test_a_prompt_from_another_client_is_shown_to_the_front_end_too(journal_home: Path, folder: Path) -> None:
+    async def echo(turn: Turn) -> None:
+        await turn.say(turn.text)
+
+    async with connected(scripted(echo), folder) as session, Hub(journal_home) as hub:
+        await session.send(user_message("from the front end"))
+        assert text_of(await until(session, "result")) == "from the front end"
+        await hub.command(requests.SessionPrompt(session_id=session.id, text="from the page"))
+        messages = await until(session, "result")
+        assert text_of(messages) == "from the page"
+        assert "in_reply_to" not in messages[-1].metadata

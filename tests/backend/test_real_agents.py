@@ -16,11 +16,15 @@ from dragoman.backend import (
     permission_response,
     user_message,
 )
+from dragoman.session.spec import Limits
 
 from .conftest import connected, text_of, until
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+TIMEOUT_S = 240.0  # a real agent may need more than a minute to start on a busy machine
+LIMITS = Limits(start_timeout=180.0)
 
 
 @pytest.fixture(params=["opencode", "gemini"])  # one with config options, one with the older models
@@ -31,7 +35,7 @@ def agent(request: pytest.FixtureRequest) -> RealAgent:
 
 @pytest.fixture
 async def session(stage: Stage) -> AsyncIterator[BackendSession]:  # noqa: F811 (the fixture)
-    async with connected(BackendAdapter(stage.spec), stage.folder) as session:
+    async with connected(BackendAdapter(stage.spec, limits=LIMITS), stage.folder, timeout_s=TIMEOUT_S) as session:
         yield session
 
 
