@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.websockets import WebSocket
 
 from bridge.socket_client import LIMIT_S, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
 from dragoman.bridge.socket import MAX_SUBSCRIPTIONS
 from dragoman.config import SETTINGS_FILE, load
+from dragoman.protocol.messages import PermissionsSnapshot
 from dragoman.testing.leaks import nothing_left
 
 
@@ -360,6 +362,50 @@ async def test_a_revoked_token_hears_nothing_more(server: RealServer, tmp_path: 
         assert all("revoked" in message["reason"] for message in ended)
         await viewer.call_refused("session.list")
         assert [message["type"] for message in viewer.received if message not in ended] == ["error"]
+
+
+async def test_messages_that_wait_for_the_socket_are_dropped_when_the_token_is_revoked(
+    server: RealServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, token = server.bridge.tokens.create("soon gone", "view")
+    is_sending, may_send, snapshot_built = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    send_text, pending = WebSocket.send_text, server.bridge.pending
+
+    async def slow_send_text(websocket: WebSocket, data: str) -> None:
+        is_sending.set()
+        await may_send.wait()
+        await send_text(websocket, data)
+
+    def observed_pending() -> PermissionsSnapshot:
+        snapshot_built.set()
+        return pending()
+
+    async with asyncio.timeout(LIMIT_S), server.client(token=secret) as viewer:
+        await viewer.call("session.list")
+        monkeypatch.setattr(WebSocket, "send_text", slow_send_text)
+        monkeypatch.setattr(server.bridge, "pending", observed_pending)
+        await viewer.send(type="session.list", id="being sent")
+        await is_sending.wait()
+        await viewer.send(type="session.list", id="waits")
+        await viewer.send(type="subscribe", stream="permissions")
+        await snapshot_built.wait()
+        server.bridge.tokens.revoke(token.id)
+        may_send.set()
+        viewer.received.clear()
+        await viewer.until(lambda message: message["type"] == "ended" and "revoked" in message["reason"])
+        await viewer.call_refused("session.list")
+    types = {message.get("id"): message["type"] for message in viewer.received if message["type"] != "ended"}
+    assert types.pop("being sent") == "result"
+    assert types.pop("waits") == "error"
+    assert set(types.values()) == {"error"}
+
+
+async def test_a_token_that_revokes_itself_is_answered(server: RealServer) -> None:
+    secret, token = server.bridge.tokens.create("soon gone", "admin")
+    async with asyncio.timeout(LIMIT_S), server.client(token=secret) as client:
+        left = await client.call("token.revoke", token_id=token.id)
+        assert token.id not in [item["id"] for item in left["tokens"]]
+        assert (await client.call_refused("token.list"))["kind"] == "unauthorized"
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 import pytest
 
 from bridge.stub_server import StubServer
+from dragoman.bridge.auth import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.protocol import requests
+from dragoman.protocol.models import Model
+from dragoman.protocol.requests import Request
 from dragoman.protocol.results import Health
 from dragoman.record.rows import Run
 
@@ -287,11 +291,29 @@ async def test_a_look_at_a_streams_headers_ends(server: StubServer) -> None:
 async def test_a_stream_ends_when_its_token_is_revoked(server: StubServer) -> None:
     secret, made = server.tokens.create("nightly", "view")
     async with server.program(token=secret) as program, program.stream("GET", "/v1/sessions/s1/events") as answer:
+        chunks = answer.aiter_text()
+        text = await anext(chunks)
         server.tokens.revoke(made.id)
         server.bridge.message("m1", "not for them")
-        result = events((await answer.aread()).decode())
-    assert [kind for _, kind, _ in result] == ["snapshot", "error"]
-    assert "not for them" not in answer.text
+        text += "".join([chunk async for chunk in chunks])
+    assert [kind for _, kind, _ in events(text)] == ["snapshot", "error"]
+    assert "not for them" not in text
+
+
+async def test_a_result_is_not_for_a_token_that_was_revoked_meanwhile(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, token = server.tokens.create("nightly", "prompt")
+    execute = server.bridge.execute
+
+    async def revoke_and_execute(request: Request[Any], caller: Caller) -> Model:
+        server.tokens.revoke(token.id)
+        return await execute(request, caller)
+
+    monkeypatch.setattr(server.bridge, "execute", revoke_and_execute)
+    async with server.program(token=secret) as program:
+        answer = await program.get("/v1/sessions")
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (401, "unauthorized")
 
 
 async def test_a_stream_goes_on_where_it_was_left(server: StubServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from dragoman.bridge.tokens import (
     MAX_CODES,
     MAX_TOKENS,
     USE_UPDATE_S,
+    TokenFile,
     Tokens,
 )
 from dragoman.errors import ConfigError, InputError
+from dragoman.fileio import LockedJsonFile
 
 
 class Clock:
@@ -71,6 +74,31 @@ def test_what_another_process_revokes_is_gone_at_once(tokens: Tokens, tmp_path: 
     assert tokens.find(secret) is None
     assert not tokens.has(made.id)
     assert not tokens.revoke(made.id)
+
+
+def test_a_slow_reader_in_another_thread_does_not_bring_a_revoked_token_back(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = tokens.create("nightly", "admin")
+    has_read, may_return = threading.Event(), threading.Event()
+    read = LockedJsonFile.read
+
+    def slow_read(file: LockedJsonFile[TokenFile]) -> TokenFile:
+        content = read(file)
+        if threading.current_thread() is not threading.main_thread():
+            has_read.set()
+            may_return.wait()
+        return content
+
+    monkeypatch.setattr(LockedJsonFile, "read", slow_read)
+    reader = threading.Thread(target=tokens.all)
+    reader.start()
+    has_read.wait()
+    assert tokens.revoke(token.id)
+    assert not tokens.has(token.id)
+    may_return.set()
+    reader.join()
+    assert not tokens.has(token.id)
 
 
 def test_a_code_is_good_once(tokens: Tokens) -> None:

@@ -94,9 +94,10 @@ class Auth:
             raise Refusal("unauthorized", "this request needs a token", guidance=_guidance(connection))
         return Caller(token_id=token.id, name=token.name, scope=token.scope)
 
-    def is_valid(self, caller: Caller) -> bool:
-        """Return whether the caller's token was not revoked since its connection was opened."""
-        return self._tokens.has(caller.token_id)
+    def check(self, caller: Caller) -> None:
+        """Raise a `Refusal` where the caller's token was revoked since its request came in."""
+        if not self._tokens.has(caller.token_id):
+            raise Refusal("unauthorized", "the token of this request was revoked")
 
     async def pair(self, connection: HTTPConnection, code: str, name: str) -> str | None:
         """The cookie for a pairing code; None where the code is invalid but the browser already has a valid cookie."""

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from dragoman.bridge.auth import Auth, Caller
-from dragoman.bridge.bridge import Bridge
+from dragoman.bridge.bridge import Bridge, ResultT
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.http_requests import (
     browser_name,
@@ -43,7 +43,15 @@ from dragoman.bridge.responses import (
     until_gone,
 )
 from dragoman.bridge.rows import usage_model
-from dragoman.protocol.requests import REQUESTS, SESSION, Declaration, Request, SessionExport, SessionPrompt
+from dragoman.protocol.requests import (
+    REQUESTS,
+    SESSION,
+    Declaration,
+    Request,
+    SessionExport,
+    SessionPrompt,
+    TokenRevoke,
+)
 from dragoman.protocol.results import Done, Health, Paired, RunResult
 
 _Endpoint = Callable[[HttpRequest], Awaitable[Response]]
@@ -90,9 +98,16 @@ class Api:
         async def handle(http_request: HttpRequest) -> Response:
             caller = await self._auth.caller(http_request)
             request = await self._read(declaration, http_request)
-            return json_response(await self._bridge.execute(request, caller), status)
+            return json_response(await self._execute(request, caller), status)
 
         return handle
+
+    async def _execute(self, request: Request[ResultT], caller: Caller) -> ResultT:
+        """Carry out a request. Its result is not for a client whose token another one revoked meanwhile."""
+        result = await self._bridge.execute(request, caller)
+        if not (isinstance(request, TokenRevoke) and request.token_id == caller.token_id):
+            self._auth.check(caller)
+        return result
 
     async def _read(self, declaration: Declaration, http_request: HttpRequest) -> Request[Any]:
         body = await read_body(http_request) if declaration.route is not None and declaration.route.has_body else b""
@@ -102,12 +117,12 @@ class Api:
     async def _any_request(self, http_request: HttpRequest) -> Response:
         caller = await self._auth.caller(http_request)
         request = read_any_request(await read_body(http_request), http_request.headers.get("idempotency-key"))
-        return json_response(await self._bridge.execute(request, caller))
+        return json_response(await self._execute(request, caller))
 
     async def _export(self, http_request: HttpRequest) -> Response:
         caller = await self._auth.caller(http_request)
         request = cast("SessionExport", await self._read(_EXPORT, http_request))
-        exported = await self._bridge.execute(request, caller)
+        exported = await self._execute(request, caller)
         name = re.sub(r"[^A-Za-z0-9._-]", "_", exported.file_name)
         headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
         return Response(exported.text, headers=headers, media_type=exported.mime_type)
@@ -117,7 +132,9 @@ class Api:
     async def _session(self, http_request: HttpRequest) -> Response:
         caller = await self._auth.caller(http_request)
         async with aclosing(self._follow(http_request, caller)) as stream:
-            return json_response((await anext(stream)).data)
+            snapshot = await anext(stream)
+        self._auth.check(caller)
+        return json_response(snapshot.data)
 
     async def _permissions(self, http_request: HttpRequest) -> Response:
         await self._auth.caller(http_request)
@@ -139,12 +156,12 @@ class Api:
         prompt = cast("SessionPrompt", await self._read(_RUN, http_request))
         wait_s = preferred_wait(http_request)
         if wait_s == 0:
-            return json_response(await self._bridge.execute(prompt, caller), 202)
+            return json_response(await self._execute(prompt, caller), 202)
         # First the stream, then the prompt: nothing of the run can be missed in between.
         stream = self._follow(http_request, caller)
         try:
             first = await anext(stream)
-            accepted = await self._bridge.execute(prompt, caller)
+            accepted = await self._execute(prompt, caller)
             if accepted.run_id is None:
                 await stream.aclose()
                 return json_response(accepted, 202)
@@ -159,6 +176,7 @@ class Api:
             return self._streamed(first, stream, caller, waiting)
         async with aclosing(stream):
             result = await self._awaited(stream, waiting, http_request, wait_s)
+        self._auth.check(caller)
         return json_response(result, 202 if result.status == "running" else 200)
 
     async def _awaited(
@@ -216,25 +234,26 @@ class Api:
                 aclosing(stream),
                 aclosing(until_gone(stream, stopping=self._stopping, pause=KEEP_ALIVE_S)) as messages,
             ):
-                yield stream_event(first)
                 try:
+                    self._auth.check(caller)
+                    yield stream_event(first)
                     while waiting is None or not waiting.ended:
                         message = await anext(messages)
-                        if not self._auth.is_valid(caller):
-                            raise Refusal("unauthorized", "the token of this stream was revoked")  # noqa: TRY301
+                        self._auth.check(caller)
                         if message is None:
                             yield KEEP_ALIVE
                             continue
                         yield stream_event(message)
                         if waiting is not None:
                             await waiting.read(message)
+                    if waiting is not None:
+                        result = await waiting.result()
+                        self._auth.check(caller)
+                        yield event("run", msgspec.json.encode(result))
                 except StopAsyncIteration:
                     return
                 except Refusal as refusal:
                     yield refusal_event(refusal)
-                    return
-                if waiting is not None:
-                    yield event("run", msgspec.json.encode(await waiting.result()))
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(events(), headers=headers, media_type="text/event-stream")

@@ -24,7 +24,6 @@ from dragoman.bridge.auth import Caller
 from dragoman.bridge.bridge import Bridge
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.rows import row_model
-from dragoman.errors import ConfigError
 from dragoman.protocol import messages, models, requests
 from dragoman.protocol.messages import ErrorMessage, Hello, Pong, ResultMessage, SocketLimits, StreamEnded
 from dragoman.protocol.models import Model
@@ -93,9 +92,15 @@ class Socket:
 
     async def run(self) -> None:
         try:
-            await self._send(await self._hello())
+            try:
+                await self._send(await self._hello())
+            except Refusal as refusal:
+                await self._send_error(None, refusal)
             while (text := await self._receive()) is not None:
-                await self._handle(text)
+                try:
+                    await self._handle(text)
+                except Refusal as refusal:
+                    await self._send_error(_id_of(text), refusal)
         except WebSocketDisconnect:
             pass
         finally:
@@ -132,27 +137,34 @@ class Socket:
         text: str | None = event.get("text")
         return text if text is not None else event.get("bytes") or b""
 
-    async def _send(self, message: Model | bytes) -> None:
+    async def _send(self, message: Model | bytes, *, allow_revoked: bool = False) -> None:
+        """Send a message. A `Refusal` where the token was revoked, also while the message waited for the socket."""
         data = message if isinstance(message, bytes) else _encode(message)
         async with self._sending:
             if self._websocket.application_state is not WebSocketState.CONNECTED:
                 raise WebSocketDisconnect
+            if not allow_revoked:
+                self._check_token()
             try:
                 await self._websocket.send_text(data.decode())  # browsers want text messages
             except (RuntimeError, OSError) as error:
                 raise WebSocketDisconnect from error  # it has disconnected meanwhile
         self._messages_out.inc()
 
+    async def _send_error(self, request_id: str | None, refusal: Refusal) -> None:
+        """Refuse a message. The client of a revoked token learns that it was revoked, and nothing of the request."""
+        try:
+            self._check_token()
+        except Refusal as revocation:
+            refusal = revocation
+        await self._send(ErrorMessage(id=request_id, error=refusal.details), allow_revoked=True)
+
     # -- messages of the client
 
     async def _handle(self, text: str | bytes) -> None:
         self._messages_in.inc()
-        try:
-            self._check(text)
-            message = _read(text)
-        except Refusal as refusal:
-            await self._send(ErrorMessage(id=_id_of(text), error=refusal.details))
-            return
+        self._check(text)
+        message = _read(text)
         match message:
             case requests.Ping():
                 await self._send(Pong(time=time.time()))
@@ -169,11 +181,10 @@ class Socket:
         await self._request_slots.acquire()
         try:
             execution = self._bridge.begin(request, self._caller)  # now: the client may disconnect right after it
-        except Refusal as refusal:
+        except Refusal:
             self._request_slots.release()
-            await self._send(ErrorMessage(id=request.id, error=refusal.details))
-        else:
-            self._start(self._answer(request, execution))
+            raise
+        self._start(self._answer(request, execution))
 
     def _check(self, text: str | bytes) -> None:
         now = self._clock()
@@ -195,21 +206,17 @@ class Socket:
 
     def _check_token(self) -> None:
         """Refuse to read or send anything more once the socket's token was revoked."""
-        try:
-            is_valid = self._bridge.tokens.has(self._caller.token_id)
-        except ConfigError:  # the tokens cannot be read
-            is_valid = False
-        if not is_valid:
+        if not self._bridge.tokens.has(self._caller.token_id):
             raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device again.")
 
     async def _answer(self, request: requests.Request[Any], execution: asyncio.Task[Model]) -> None:
+        revokes_itself = isinstance(request, requests.TokenRevoke) and request.token_id == self._caller.token_id
         try:
             try:
                 result = await asyncio.shield(execution)
+                await self._send(ResultMessage(id=request.id, result=result), allow_revoked=revokes_itself)
             except Refusal as refusal:
-                await self._send(ErrorMessage(id=request.id, error=refusal.details))
-            else:
-                await self._send(ResultMessage(id=request.id, result=result))
+                await self._send_error(request.id, refusal)
         except WebSocketDisconnect:
             pass
         finally:
@@ -225,14 +232,15 @@ class Socket:
     async def _subscribe(self, subscription: requests.Subscribe) -> None:
         """Start a stream; one that is subscribed already is started again."""
         if len(subscription.id) > MAX_STREAM_ID_CHARS:
-            refusal = Refusal("invalid", f"an id has at most {MAX_STREAM_ID_CHARS} characters", field="id")
-            await self._send(ErrorMessage(id=None, error=refusal.details))
+            await self._send_error(
+                None, Refusal("invalid", f"an id has at most {MAX_STREAM_ID_CHARS} characters", field="id")
+            )
             return
         key = (subscription.stream, subscription.id)
         await self._unsubscribe(*key)
         if len(self._streams) >= MAX_SUBSCRIPTIONS:
             refusal = Refusal("too_large", f"a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
-            await self._send(ErrorMessage(id=subscription.id or None, error=refusal.details))
+            await self._send_error(subscription.id or None, refusal)
             return
         task = asyncio.get_running_loop().create_task(
             self._stream(subscription), name=f"dragoman stream {subscription.stream}"
@@ -255,7 +263,6 @@ class Socket:
         try:
             async with aclosing(self._messages(subscription)) as stream:
                 async for message in stream:
-                    self._check_token()
                     await self._send(message)
                     del message  # or it would stay in memory while the next one is awaited
         except WebSocketDisconnect:
@@ -266,7 +273,8 @@ class Socket:
                 logger.exception("the stream %s failed", subscription.stream)
             reason, kind = refusal.details.message, refusal.details.kind
         try:
-            await self._send(StreamEnded(stream=subscription.stream, id=subscription.id, reason=reason, kind=kind))
+            ended = StreamEnded(stream=subscription.stream, id=subscription.id, reason=reason, kind=kind)
+            await self._send(ended, allow_revoked=True)
         except WebSocketDisconnect:
             pass
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.errors import InputError
+from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile
 from dragoman.protocol.messages import Scope
 
@@ -74,8 +74,8 @@ class Tokens:
     def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
         self._file = LockedJsonFile(home / FILE_NAME, TokenFile())
         self._clock = clock
-        self._file_version: tuple[int, int, int] | None = None  # inode, time, size
-        self._content = TokenFile()
+        # Version of the file (inode, time, size) and its content. Threads read it too: both are replaced at once.
+        self._cached: tuple[tuple[int, int, int] | None, TokenFile] = (None, TokenFile())
 
     def all(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
@@ -91,8 +91,11 @@ class Tokens:
         return None if match is None or self._has_expired(match) else match
 
     def has(self, token_id: str) -> bool:
-        """Return whether there is a token with this id: it was not revoked."""
-        return any(token.id == token_id for token in self._current().tokens)
+        """Return whether there is a token with this id: it was not revoked. False where the file is unreadable."""
+        try:
+            return any(token.id == token_id for token in self._current().tokens)
+        except ConfigError:
+            return False
 
     def create(
         self, name: str, scope: Scope, *, browser: bool = False, token_id: str | None = None
@@ -170,10 +173,11 @@ class Tokens:
             version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         except OSError:  # missing or unreadable: reading it tells which
             version = None
-        if version is None or version != self._file_version:
-            self._content = self._file.read()
-            self._file_version = version
-        return self._content
+        cached_version, content = self._cached
+        if version is None or version != cached_version:
+            content = self._file.read()
+            self._cached = (version, content)
+        return content
 
     def _change(self, decide: Callable[[TokenFile], TokenFile]) -> TokenFile:
         return self._file.change(lambda content: decide(self._without_expired(content)))
