@@ -406,10 +406,10 @@ def events_page() -> str:
     base = events.EventBase
     parts = [
         table(("type", "class in `dragoman.events`", "when"), body),
-        "## What all of them have",
+        "## Fields of all events",
         fields(base),
         f"**`.raw`**: {docstring(base.raw)}",
-        "On the command line, `dragoman run --json` prints one event a line: `type`, the fields below, and `raw`.",
+        "On the command line, `dragoman run --json` prints one event per line: `type`, the fields below, and `raw`.",
     ]
     for _, name, text in listing:
         class_ = by_name[name]
@@ -443,7 +443,7 @@ def errors_page() -> str:
         f"{first} All are in `dragoman.errors`.",
         code(tree),
         rest,
-        "## What each says to do\n\n`error.guidance`, where nothing more exact is known:",
+        "## Guidance\n\nThe default of `error.guidance`; many errors have a more exact one:",
         table(("error", "guidance"), guidance),
         "## Attributes",
         table(("error", "has"), [(f"`{each.__name__}`", _attributes(each)) for each in classes if _attributes(each)]),
@@ -481,19 +481,22 @@ def config_page() -> str:
     variables = [(f"`{config.PREFIX}{key.upper()}`", f"the setting `{key}`", "") for key in config.SETTINGS]
     return page(
         "Settings",
-        inspect.cleandoc(config.__doc__ or "").split("\n\n", 1)[1],
+        "\n\n".join(inspect.cleandoc(config.__doc__ or "").split("\n\n")[1:3]),
+        "The tables `[agents.NAME]` are described [below](#agents-agentsname), `[[policy]]` in [Policy](../policy.md), "
+        "`[watch]` in [Watch](../watch.md).",
         "## config.toml",
-        table(("key", "default", "takes", "why"), body),
+        table(("key", "default", "takes", "notes"), body),
         "## Environment variables",
         table(
             ("variable", "means", ""),
             [(f"`{config.HOME_VARIABLE}`", "the home folder, an absolute path", "`~/.dragoman`"), *variables],
         ),
-        "An empty variable sets nothing. Agents do not inherit variables that begin with `DRAGOMAN_`, but for those "
-        "that their preset claims by `env_prefix`. The demo agent's own:",
+        "An empty variable sets nothing. Agents do not inherit variables that begin with `DRAGOMAN_`, except those "
+        "that their preset lists in `env_prefix`. Variables of the demo agent:",
         inspect.cleandoc(demo.__doc__ or "").partition("Environment: ")[2],
         "## Access",
-        "What `access` allows, refuses and asks (`config.toml`, `--access`, `access=`). " + judged.replace("\n", " "),
+        "How each `access` (`config.toml`, `--access`, `access=`) answers permission requests. "
+        + judged.replace("\n", " "),
         *(code(textwrap.dedent(part)) if part.startswith(" ") else part for part in remarks),
         "## Agents: `[agents.NAME]`",
         schema_text,
@@ -551,12 +554,12 @@ def _help(command: click.Command, name: str) -> str:
 def agents_page() -> str:
     presets = preset.load_presets(config.load(home=ROOT / "no-such-folder", environ={}))
     parts = [
-        "The agents that Dragoman knows by name, from the presets in `src/dragoman/agents/presets/`. `dragoman agents` "
-        "shows which of them are installed here. Any other program that speaks the Agent Client Protocol works by its "
-        'command line, `--agent-command "my-agent --acp"`, or by a table in '
+        "The agents that have a preset (in `src/dragoman/agents/presets/`). `dragoman agents` shows which of them are "
+        "installed. Any other program that speaks the Agent Client Protocol works by its command line, "
+        '`--agent-command "my-agent --acp"`, or with a table in '
         "[config.toml](reference/config.md#agents-agentsname).",
-        "A quirk is something that was seen of an agent, in the versions named, and is not as the protocol has it. "
-        "Dragoman is built to work with all of them; they are listed so that nobody is surprised.",
+        "A quirk is a behaviour of an agent, in the named versions, that differs from the protocol. Dragoman handles "
+        "all of them; they are listed so that you know what to expect.",
         table(
             ("name", "agent", "command"),
             [(f"[`{id}`](#{id})", each.name, f"`{_line(each.command_lines[0])}`") for id, each in presets.items()],
@@ -566,23 +569,23 @@ def agents_page() -> str:
     parts += _what_they_do(done)
     for id, each in presets.items():
         facts = [("start", f"`{_line(each.command_lines[0])}`")]
-        facts += [("else", f"`{_line(line)}`") for line in each.alternatives]
+        facts += [("or", f"`{_line(line)}`") for line in each.alternatives]
         facts += [("install", f"`{each.install}`" if id != "demo" else each.install)] if each.install else []
         facts += [("note", each.note)] if each.note else []
         facts += [("needs", ", ".join(f"`{name}`" for name in each.needs))] if each.needs else []
         facts += [("its variables", ", ".join(f"`{name}…`" for name in each.env_prefix))] if each.env_prefix else []
         facts += [("configured by", f"`{each.config_env_var}`, as JSON")] if each.config_env_var else []
-        facts += [("logs in by", ", ".join(f"`{way.env}` (`{way.method}`)" for way in each.auth))] if each.auth else []
-        facts += [("offered by us", _offered(each))]
+        facts += [("login by", ", ".join(f"`{way.env}` (`{way.method}`)" for way in each.auth))] if each.auth else []
+        facts += [("offered by Dragoman", _offered(each))]
         facts += [("website", f"<{each.website}>")] if each.website else []
         parts += [f"## {id}", f"**{each.name}.** {each.description}", table(("", ""), facts)]
         if each.quirks:
             quirks = [(f"`{quirk.id}`", ", ".join(quirk.versions), quirk.note) for quirk in each.quirks]
-            parts.append(table(("quirk", "seen in", "what"), quirks))
+            parts.append(table(("quirk", "seen in", "description"), quirks))
         if lacking := [
             (_words(case), _reason(id, done[id][case])) for case in _cases(done) if done.get(id, {}).get(case)
         ]:
-            parts.append(table(("what it does not do", "why"), lacking))
+            parts.append(table(("not supported", "why"), lacking))
     return page("Agents", *parts)
 
 
@@ -590,8 +593,8 @@ def _what_they_do(done: dict[str, dict[str, str]]) -> Iterator[str]:
     """The table of the tests with real agents."""
     agents = sorted(done)
     yield (
-        "## What each of them does\n\nSeen in our tests (`tests/agents`), in which these agents run with a scripted "
-        "model. ✓ it does; – it does not, and the agent's own section below says why."
+        "## What each agent supports\n\nResults of our tests (`tests/agents`), in which these agents run with a "
+        "scripted model. ✓ supported; – not supported, and the agent's section below says why; ? not tested."
     )
     body = []
     for case in _cases(done):
@@ -626,7 +629,7 @@ def _line(words: Iterable[str]) -> str:
 
 def _offered(each: preset.Preset) -> str:
     offers = (("reading files", each.fs.read), ("writing files", each.fs.write), ("terminals", each.terminal))
-    return ", ".join(word for word, on in offers if on) or "nothing: it reads, writes and runs by itself"
+    return ", ".join(word for word, on in offers if on) or "nothing: it reads, writes and runs commands by itself"
 
 
 PAGES: dict[str, Callable[[], str]] = {

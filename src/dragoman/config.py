@@ -7,9 +7,10 @@ everything, which can be inspected, moved and deleted as a whole. The first writ
 does.
 
 An invalid setting raises a `ConfigError` that names its source (file and line, variable or option), the value and what
-is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored. The tables
-`[agents.NAME]`, `[[policy]]` and `[watch]` are passed on as they are; `agents/preset.py`, `host/policy/rules.py` and
-`translate/ingest/watch_consent.py` check them.
+is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored.
+
+The tables `[agents.NAME]`, `[[policy]]` and `[watch]` are passed on as they are; `agents/preset.py`,
+`host/policy/rules.py` and `translate/ingest/watch_consent.py` check them.
 """
 
 from __future__ import annotations

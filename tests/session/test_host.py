@@ -109,7 +109,7 @@ async def test_the_rules_of_a_run_hold_for_it_alone() -> None:
         denied = session.run("go")  # queued behind it
         assert (await allowed).text == "allow"
         assert (await denied).text == "reject"
-        with pytest.raises(InputError, match="expected a list of Rule"):
+        with pytest.raises(InputError, match="expected a list of PolicyRule"):
             session.run("go", rules="make")  # type: ignore[arg-type]
 
 

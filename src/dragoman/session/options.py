@@ -93,7 +93,7 @@ def rules_of(given: object) -> tuple[PolicyRule, ...]:
     if isinstance(given, PolicyRule):
         given = (given,)
     if not isinstance(given, list | tuple) or not all(isinstance(rule, PolicyRule) for rule in given):
-        raise InputError(f"rules is {given!r}; expected a list of Rule")
+        raise InputError(f"rules is {given!r}; expected a list of PolicyRule")
     return tuple(given)
 
 
@@ -114,9 +114,9 @@ class SessionOptions(SessionCallbackOptions, total=False):
     rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
     network: bool | None  # whether commands may use the network
     web_search: bool | None  # whether the agent may search the web
-    model: str | None
-    mode: str | None
-    reasoning_effort: str | None
+    model: str | None  # one of the agent's models, by id
+    mode: str | None  # one of the agent's modes, by id
+    reasoning_effort: str | None  # one of the agent's levels of reasoning
     options: Mapping[str, str | bool] | None  # the agent's own config options, by id
     mcp_servers: Sequence[McpServer]  # MCP servers that the agent connects to
     system_prompt: str | None  # instructions that are added to the agent's system prompt
@@ -141,7 +141,7 @@ class LocalOptions(SessionOptions, ProcessOptions, total=False):
 class ResumeOptions(SessionCallbackOptions, ProcessOptions, total=False):
     """Keywords of `resume_session`."""
 
-    rules: Sequence[PolicyRule]
+    rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
     mcp_servers: Sequence[McpServer] | None  # servers that the snapshot left out because they may hold secrets
     how: Literal["resume", "load", "new"]  # as the agent can; by loading its history; with an agent that has none
 
