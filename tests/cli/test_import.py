@@ -138,7 +138,7 @@ def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> Non
         "  20 tokens in, 200 from caches, 10 out",
         "Kept, but of an unknown kind:",
         "  1 x claude: weather",
-        "The last line of 1 file is half written: it is left for the next time.",
+        "The last line of 1 file is incomplete and was left for the next import.",
     ]
     listed = {one["agent"]: one for one in json.loads(owner("sessions", "list", "--json").out)}
     assert (listed["claude"]["agent_session_id"], listed["claude"]["prompt"]) == (SESSION, "What is this?")
