@@ -1,12 +1,12 @@
-"""Examples in Markdown: what they are, and running them as a newcomer would, one after the other in one folder.
+"""Examples in Markdown: find them, and run them as a newcomer would, one after the other in one folder.
 
-```python blocks are programs of their own; an ```output block right after one is what it prints. In ```console
-blocks, lines that begin with `$ ` are typed into a shell, and what follows each is what it prints, stderr with it;
-where nothing follows, nothing is compared. `…` stands for anything, spaces and line breaks for each other. A block
-after `<!-- not run: why -->` is left out.
+A ```python block is a program; an ```output block right after it is its output. In a ```console block, lines that
+begin with `$ ` are typed into a shell, and the lines after each are its output, stderr included; without such lines
+nothing is compared. `…` matches anything; spaces and line breaks match each other. A block after
+`<!-- not run: why -->` is skipped.
 
-What is new each time may be another: a date and time, how long something took, and the id of a session, which a
-document calls by a name of its own and uses in later commands. Behind `[y/N]: ` stands what is typed there.
+Values that are new in each run may differ: dates and times, durations, and the ids of sessions. A document may use an
+id of its output in later commands. The text after `[y/N]: ` is typed there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-# Each example takes a second or two; one that hangs shall say which it is.
+# Each example takes a second or two; the limit names one that hangs.
 LIMIT_SECONDS = 60
 
 _BLOCK = re.compile(
@@ -36,13 +36,13 @@ _ID = r"\b(?=[a-f]*\d)(?:[0-9a-f]{12}|[0-9a-f]{6})\b"
 _NEW_EACH_TIME = re.compile(rf"(?P<id>{_ID})|(?P<time>\b\d{{4}}-\d\d-\d\d \d\d:\d\d\b)|(?P<took>\b\d+\.\ds\b)")
 _ANSWER = re.compile(r"(?<=\[y/N\]: )(\w+)$", re.MULTILINE)
 
-# What begins an id: as much of it as is shown in lists.
+# The characters of an id that lists show.
 _SHORT = 6
 
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to run: a program, or a line for the shell."""
+    """A program, or a command for the shell."""
 
     where: str
     language: Literal["python", "console"]
@@ -51,7 +51,7 @@ class Example:
 
 
 def examples(path: Path) -> Iterator[Example]:
-    """Those of a document that are to be run, in order."""
+    """Yield the examples of a document that are run, in order."""
     document = path.read_text(encoding="utf-8")
     for block in _BLOCK.finditer(document):
         if block["reason"] is not None:
@@ -64,11 +64,11 @@ def examples(path: Path) -> Iterator[Example]:
 
 
 def _typed(name: str, line: int, body: str) -> Iterator[Example]:
-    """The commands of a console block, each with what is shown under it."""
+    """Yield the commands of a console block, each with the output that the document shows."""
     lines = body.splitlines(keepends=True)
     starts = [index for index, text in enumerate(lines) if text.startswith("$ ")]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        # A command goes on where the line before ends with a backslash, or inside of a here-document.
+        # A command continues after a backslash at the end of a line, and within a here-document.
         last = start
         while lines[last].endswith("\\\n"):
             last += 1
@@ -80,7 +80,7 @@ def _typed(name: str, line: int, body: str) -> Iterator[Example]:
 
 
 def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str, str]) -> str:
-    """Run an example; return what it prints. AssertionError if a program fails; shell examples show their exit code."""
+    """Run an example and return its output. Raises AssertionError if a program fails."""
     if example.language == "python":
         program = folder / "example.py"
         program.write_text(example.text, encoding="utf-8")
@@ -107,7 +107,7 @@ def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str
 
 @contextmanager
 def _typing(answers: list[str]) -> Iterator[int]:
-    """A terminal on which this is typed; where nothing is, nobody is there to ask."""
+    """Yield a stdin: a terminal on which the answers are typed, or /dev/null if there are none."""
     if not answers:
         yield subprocess.DEVNULL
         return
@@ -123,7 +123,7 @@ def _typing(answers: list[str]) -> Iterator[int]:
 def matches(expected: str, printed: str, ids: MutableMapping[str, str]) -> bool:
     """Compare the output with what the document shows, word by word; line breaks may differ.
 
-    `ids` are those of sessions: what the document calls them, and what they are; new ones are added.
+    `ids` maps the session ids of the document to the real ones; new ones are added.
     """
     new: dict[str, str] = {}
     parts = [" ".join(part.split()) for part in _ANSWER.sub("", expected).split("…")]
@@ -136,31 +136,31 @@ def matches(expected: str, printed: str, ids: MutableMapping[str, str]) -> bool:
 
 
 def _pattern(text: str, ids: Mapping[str, str], new: dict[str, str]) -> str:
-    made, place = [], 0
+    pieces, start = [], 0
     for varying in _NEW_EACH_TIME.finditer(text):
-        made.append(re.escape(text[place : varying.start()]))
-        place = varying.end()
+        pieces.append(re.escape(text[start : varying.start()]))
+        start = varying.end()
         if varying["id"] is None:
-            made.append(r"\d{4}-\d\d-\d\d \d\d:\d\d" if varying["time"] else r"\d+\.\ds")
+            pieces.append(r"\d{4}-\d\d-\d\d \d\d:\d\d" if varying["time"] else r"\d+\.\ds")
             continue
         name, rest = varying["id"][:_SHORT], len(varying["id"]) - _SHORT
         if name in ids:
-            made.append(re.escape(ids[name]))
+            pieces.append(re.escape(ids[name]))
         elif name in new:
-            made.append(f"(?P={new[name]})")
+            pieces.append(f"(?P={new[name]})")
         else:
             new[name] = f"id_{name}"
-            made.append(f"(?P<{new[name]}>[0-9a-f]{{{_SHORT}}})")
-        made.append(f"[0-9a-f]{{{rest}}}")
-    return "".join([*made, re.escape(text[place:])])
+            pieces.append(f"(?P<{new[name]}>[0-9a-f]{{{_SHORT}}})")
+        pieces.append(f"[0-9a-f]{{{rest}}}")
+    return "".join([*pieces, re.escape(text[start:])])
 
 
 def newcomer(home: Path) -> dict[str, str]:
-    """The environment of someone who has just installed it: our programs, the system's, and an empty home folder."""
+    """Return the environment of a new user: Dragoman's programs, the system's, and an empty home folder."""
     return {
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}",
         "LANG": "C.UTF-8",
-        "SHELL": "/bin/sh",  # its login shell has nothing of ours to read
+        "SHELL": "/bin/sh",  # a login shell without start-up files
         "DRAGOMAN_DEMO_PACE": "0",
     }

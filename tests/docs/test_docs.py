@@ -1,4 +1,4 @@
-"""The documents do what they say: examples run and print what is shown, links lead somewhere, tables match the code."""
+"""Examples in the documents run and print what is shown, links lead somewhere, and tables match the code."""
 
 from __future__ import annotations
 
@@ -81,6 +81,21 @@ def test_the_reference_is_what_the_code_says() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_index_of_decisions_lists_each_with_its_title() -> None:
+    index = (ROOT / "docs" / "adr" / "index.md").read_text(encoding="utf-8")
+    decisions = sorted((ROOT / "docs" / "adr").glob("0*.md"))
+    titles = [path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for path in decisions]
+    assert re.findall(r"^- \[(.+)\]\((.+)\)$", index, re.MULTILINE) == [
+        (title, path.name) for title, path in zip(titles, decisions, strict=True)
+    ]
+
+
+def test_the_readme_lists_every_preset() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
+    assert listed == {path.stem for path in (ROOT / "src/dragoman/agents/presets").glob("*.toml")}
 
 
 def test_the_guide_lists_every_exit_code() -> None:
