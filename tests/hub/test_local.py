@@ -104,3 +104,19 @@ async def test_a_misspelled_keyword_is_named() -> None:
     for call in calls:
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'acces'"):
             await call(acces="full")
+
+
+async def test_an_agent_that_remembers_nothing_gets_the_settings_of_the_snapshot(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with open_session("demo", cwd=tmp_path, model="demo-large", mode="plan") as session:
+            handle = session.snapshot()
+        async with resume_session(handle, how="new") as resumed:
+            assert (resumed.snapshot().model, resumed.snapshot().mode) == ("demo-large", "plan")
+
+
+async def test_an_unknown_way_to_resume_is_an_error(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with open_session("demo", cwd=tmp_path) as session:
+            handle = session.snapshot()
+        with pytest.raises(dragoman.errors.InputError, match="expected 'resume', 'load' or 'new'"):
+            await resume_session(handle, how="again")  # type: ignore[arg-type]

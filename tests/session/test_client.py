@@ -165,6 +165,6 @@ def test_an_agent_elsewhere_is_offered_the_same_when_its_session_is_resumed(tmp_
     spec = AgentSpec(
         url="ws://127.0.0.1:1/acp", name="there", read_files=True, auth_method="key", headers={"X-Key": "1"}
     )
-    handle = handle_of(spec, config(workspace=Workspace(tmp_path)), "s", "a", SessionFold(), system_prompt_told=False)
+    handle = handle_of(spec, config(workspace=Workspace(tmp_path)), "s", "a", SessionFold(), system_prompt_sent=False)
     again = LocalClient(headers={"X-Key": "1"}).spec_of_handle(handle)
     assert again == spec

@@ -82,7 +82,7 @@ async def test_a_snapshot_survives_its_json_in_every_form(tmp_path: Path) -> Non
     assert read_handle(handle) is handle
     assert (handle.command, handle.offers, handle.cwd) == (("agent",), ("read_files",), str(tmp_path))
     assert (handle.access, handle.network, handle.web_search) == ("edit-inside", False, True)
-    assert (handle.system_prompt, handle.system_prompt_told) == ("Be brief.", False)
+    assert (handle.system_prompt, handle.system_prompt_sent) == ("Be brief.", False)
 
 
 @pytest.mark.parametrize(

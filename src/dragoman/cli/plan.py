@@ -87,7 +87,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             model=self.options.model,
             mode=self.options.mode,
             reasoning_effort=self.options.effort,
-            system_prompt=self.options.system_prompt,
+            system_prompt=self.options.system_prompt or (handle.system_prompt if handle else None),
             on_permission=on_permission,
             on_event=on_event,
         )

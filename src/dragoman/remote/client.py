@@ -217,7 +217,7 @@ def _resume_request(how: str, session_id: str) -> requests.Request[results.Sessi
         case "new":
             return requests.SessionRestart(session_id=session_id)
         case _:
-            raise InputError(f"how is 'resume', 'load' or 'anew', not {how!r}")
+            raise InputError(f"how is {how!r}; expected 'resume', 'load' or 'new'")
 
 
 def _session_id(handle: SessionHandle | str | bytes | Mapping[str, object]) -> str:

@@ -63,7 +63,7 @@ def encode_prompt(prompt: Input, capabilities: Capabilities) -> EncodedPrompt:
             case _:
                 raise InputError(
                     f"a {type(part).__name__} cannot be sent to a session on a server",
-                    guidance="Send it as text, or as a File, an Attachment, an Image or Audio.",
+                    guidance="Send it as text, or as a file, text, image or audio attachment.",
                 )
     return EncodedPrompt("\n\n".join(texts), tuple(attachments))
 

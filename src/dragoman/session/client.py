@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -173,6 +173,8 @@ class LocalClient:
         restart: bool = False,
     ) -> Session:
         """`restart`: with a process that no session had before, though the agent is shared."""
+        if how not in get_args(Continuing):
+            raise InputError(f"how is {how!r}; expected 'resume', 'load' or 'new'")
         known = read_handle(handle)
         self._check_secrets(known)
         given = config or config_of_handle(known)
@@ -184,7 +186,9 @@ class LocalClient:
                 case "load":
                     return await runtime.load_session(known, given)
                 case "new":
-                    return await runtime.open_session(given, known.session_id)
+                    session = await runtime.open_session(given, known.session_id)
+                    await session.restore_settings(known)  # an agent that remembers nothing has its defaults
+                    return session
 
         return await self._opened(self.spec_of_handle(known), given, open_it, restart=restart)
 

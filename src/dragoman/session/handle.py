@@ -46,7 +46,7 @@ class SessionHandle(SessionSettings, frozen=True, kw_only=True):
     auth_method: str | None = None
     cwd: str
     additional: tuple[str, ...] = ()
-    system_prompt_told: bool = False
+    system_prompt_sent: bool = False
     title: str | None = None
     secrets: tuple[str, ...] = ()
 
@@ -118,7 +118,7 @@ def handle_of(
     agent_session_id: str,
     fold: SessionFold,
     *,
-    system_prompt_told: bool,
+    system_prompt_sent: bool,
 ) -> SessionHandle:
     """Take the snapshot of a living session, without what is secret."""
     open_servers = tuple(server for server in config.mcp_servers if not _may_hold_secret(server))
@@ -146,7 +146,7 @@ def handle_of(
         auth_method=None if spec.preset else spec.auth_method,
         cwd=str(config.workspace.cwd),
         additional=tuple(str(folder) for folder in config.workspace.additional),
-        system_prompt_told=system_prompt_told,
+        system_prompt_sent=system_prompt_sent,
         title=fold.title,
         secrets=tuple(secrets),
         **settings,

@@ -217,7 +217,7 @@ class AgentRuntime:
         session = await self._session(session_id or new_id(), config)
         await self._open("session/new", params, session)
         if params.system_prompt is not None:
-            session.system_prompt_told()
+            session.system_prompt_sent()
         await session.apply_config()
         return session
 
@@ -241,8 +241,8 @@ class AgentRuntime:
     async def fork_session(self, session: Session) -> Session:
         """Open a second session that begins with all that this one knows."""
         fork = await self.fork_of(session.agent_session_id, session.config)
-        if session.snapshot().system_prompt_told:
-            fork.system_prompt_told()
+        if session.snapshot().system_prompt_sent:
+            fork.system_prompt_sent()
         return fork
 
     async def fork_of(self, agent_session_id: str, config: SessionConfig, session_id: str | None = None) -> Session:
@@ -252,7 +252,7 @@ class AgentRuntime:
         params = request_known("session/fork", agent_session_id, config, self.capabilities())
         await self._open("session/fork", params, fork)
         if params.system_prompt is not None:
-            fork.system_prompt_told()
+            fork.system_prompt_sent()
         return fork
 
     async def list_sessions(self, cwd: str | None = None) -> AsyncIterator[acp.SessionInfo]:
@@ -364,8 +364,8 @@ class AgentRuntime:
         session.begin_replay(whole_history=method == "session/load")
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
-        if params.system_prompt is not None or handle.system_prompt_told:
-            session.system_prompt_told()
+        if params.system_prompt is not None or handle.system_prompt_sent:
+            session.system_prompt_sent()
         try:
             if method == "session/load" and self.spec.late_replay:
                 await self._wait_for_silence(session)

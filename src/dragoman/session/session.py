@@ -219,7 +219,7 @@ class Session:
             self.id,
             self.agent_session_id,
             self.fold,
-            system_prompt_told=self._run_queue.pending_system_prompt is None,
+            system_prompt_sent=self._run_queue.pending_system_prompt is None,
         )
 
     async def set_mode(self, mode: str) -> None:
@@ -392,7 +392,7 @@ class Session:
         if self._failure is not None:
             raise copy_error(self._failure)
 
-    def system_prompt_told(self) -> None:
+    def system_prompt_sent(self) -> None:
         """Take note that the agent has the system prompt already, by a request of its own or from an earlier run."""
         self._run_queue.pending_system_prompt = None
 

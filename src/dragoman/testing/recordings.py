@@ -9,7 +9,7 @@
 
 The first time, the agent of the spec is started, and what is said is kept in the file when it has ended. From then on
 the file plays, without the agent: no process, no account, no network. `DRAGOMAN_RECORD` says otherwise: `always`
-records anew, `never` makes a missing file an error, as is right where tests run unattended.
+records again, `never` makes a missing file an error, as is right where tests run unattended.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Replayer:
         if self._launched > len(self._recording.connections):
             raise InputError(
                 f"{self._path} has {len(self._recording.connections)} connections, and the agent is started once more",
-                guidance=f"Record anew: {VARIABLE}=always pytest …",
+                guidance=f"Record again: {VARIABLE}=always pytest …",
             )
         player = Player(self._recording, self._manner, connection=self._launched)
         return MemoryLink(played(player), name=spec.name, on_stderr=on_stderr)

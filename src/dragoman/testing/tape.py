@@ -106,7 +106,7 @@ class Tape:
         return self._apply("host", notes.write(note))
 
     def reconnect(self) -> None:
-        """From here on another connection carries the session: ids of requests begin anew."""
+        """From here on another connection carries the session: the ids of requests start again."""
         self._conversation = ConnectionReader()
 
     # -- what it amounts to

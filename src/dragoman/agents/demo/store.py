@@ -1,4 +1,4 @@
-"""SavedSession sessions: one JSON file each, so that another process can list, load, resume and fork them.
+"""Saved sessions: one JSON file each, so that another process can list, load, resume and fork them.
 
 Promised: a file is whole or not there (written beside, then renamed), for its owner alone; a name that is not one of
 our ids never becomes a path. The folder is made when something is first saved.
