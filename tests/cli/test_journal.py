@@ -66,7 +66,7 @@ def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(stored: Cli)
     assert "dragoman journal rebuild" in done.err
     assert stored("journal", "rebuild", "s2").out == "Rebuilt the rows of 1 session.\n"
     assert stored("journal", "verify").code == 0
-    assert stored("journal", "rebuild").out == "Rebuilt the rows of 3 sessions anew.\n"
+    assert stored("journal", "rebuild").out == "Rebuilt the rows of 3 sessions.\n"
     assert stored("journal", "verify").code == 0
 
 
