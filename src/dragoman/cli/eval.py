@@ -286,7 +286,6 @@ NO_BREAK_SPACE: Final = "\u00a0"
 def print_table(summaries: Sequence[Summary], stream: TextIO) -> None:
     """Print a row per agent; where the terminal is too narrow for all figures, a paragraph per agent."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -299,7 +298,9 @@ def print_table(summaries: Sequence[Summary], stream: TextIO) -> None:
         table.add_row(Text(plain(summary.agent)), *_figures(summary))
     # In a file the table is as wide as it needs to be: nothing in it may be truncated.
     console = Console(file=stream, width=None if stream.isatty() else 200, highlight=False)
-    if Measurement.get(console, console.options.update(max_width=200), table).minimum <= console.width:
+    rows = [FIGURES, *map(_figures, summaries)]
+    figure_columns = sum(2 + max(map(len, column)) for column in zip(*rows, strict=True))
+    if agent_columns + figure_columns <= console.width:
         console.print(table)
         return
     for summary in summaries:
