@@ -13,7 +13,7 @@ from dragoman.errors import DragomanError
 
 from .stage import LIMITS
 
-QUICK_REQUEST = replace(LIMITS, request=0.5)
+QUICK_REQUEST = replace(LIMITS, request_timeout=0.5)
 QUICK_CANCEL = replace(LIMITS, cancel_timeout=0.2)
 
 RUN_LIMIT_S = 100.0  # longer than any grace, so that a test can let the one pass without the other

@@ -40,7 +40,7 @@ def permission_without_options(agent: Agent) -> None:
     _asks(agent, [])
 
 
-@behaviour("a permission request that can only be refused", "refuses it, whoever would have allowed it")
+@behaviour("a permission request that can only be refused", "refuses it, even if the user would allow it")
 def permission_only_reject(agent: Agent) -> None:
     _asks(agent, [REJECT])
 

@@ -66,7 +66,7 @@ STATES: dict[str, tuple[str, Callable[[Agent], None], str]] = {
     "while_idle": ("between two turns", _while_idle, "tells the session, and fails what is asked of it next"),
     "in_prompt": ("in the middle of a turn", _in_prompt, "keeps the words so far; the run ends as interrupted"),
     "in_permission": (
-        "while a permission request of its waits",
+        "while its permission request is pending",
         _in_permission,
         "the same, and withdraws the question",
     ),

@@ -66,7 +66,7 @@ def flood_of_garbage(agent: Agent) -> None:
     agent.send(agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("a million updates that need mending", KEEPS_UP)
+@behaviour("a million updates that have to be repaired", KEEPS_UP)
 def flood_of_bad_updates(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before ")

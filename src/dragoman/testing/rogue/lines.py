@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dragoman.testing.rogue.agent import Agent, line
 from dragoman.testing.rogue.registry import behaviour, register
 
-SKIPS_AND_REPORTS = "passes over it, reports it, and keeps all words"
+SKIPS_AND_REPORTS = "ignores and reports it, and keeps all words"
 
 # Past what a careful client takes as one line; ours takes 64 MiB.
 GIANT = 70_000_000

@@ -37,7 +37,7 @@ def stops_reading(agent: Agent) -> None:
     _live_on()
 
 
-@behaviour("closes its stdout in the middle of a turn, and lives on", "takes that for its end, and ends it")
+@behaviour("closes its stdout in the middle of a turn, and lives on", "treats it as ended, and ends it")
 def closes_stdout(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before")

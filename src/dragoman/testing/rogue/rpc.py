@@ -10,7 +10,7 @@ def _outcome_of(answer: Frame) -> str:
     return f"answered {answer['error']['code']}" if "error" in answer else "answered"
 
 
-@behaviour("`initialize` answered with another id", "takes it for no answer; gives up when its start limit has passed")
+@behaviour("`initialize` answered with another id", "does not accept it as the answer; gives up after its start limit")
 def wrong_id(agent: Agent) -> None:
     agent.send({"id": agent.until("initialize")["id"] + 1000, "result": agent.handshake()})
 
@@ -42,7 +42,7 @@ def duplicate_answers(agent: Agent) -> None:
     agent.refuse(request, -32603, "not fine")
 
 
-@behaviour("answers to requests that were never made", "passes over them")
+@behaviour("answers to requests that were never made", "ignores them")
 def answers_to_nothing(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.send(
@@ -132,7 +132,7 @@ def request_id_in_use(agent: Agent) -> None:
     agent.end_turn()
 
 
-@behaviour("a request that it cancels in the same breath, and cancels of requests there are none", "answers it once")
+@behaviour("a request that it cancels at once, and cancels of requests that do not exist", "answers it once")
 def cancels_its_request(agent: Agent) -> None:
     agent.until("session/prompt")
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]

@@ -46,7 +46,7 @@ def prompt_refused(agent: Agent) -> None:
     agent.refuse(request, -32603, "overloaded")
 
 
-@behaviour("never answers a prompt, but heeds a cancel", "waits, or cancels when its limit has passed")
+@behaviour("never answers a prompt, but obeys a cancel", "waits, or cancels when its limit has passed")
 def never_answers_prompt(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before")
@@ -85,7 +85,7 @@ def cancel_answered_twice(agent: Agent) -> None:
     agent.answer(request, {"stopReason": "end_turn"})
 
 
-@behaviour("answers `session/cancel` itself, as if it were a request", "passes over it")
+@behaviour("answers `session/cancel` itself, as if it were a request", "ignores it")
 def cancel_answered_as_request(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before")

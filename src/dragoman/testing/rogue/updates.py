@@ -115,7 +115,7 @@ def _between(agent: Agent, *frames: Frame) -> None:
 
 
 @behaviour(
-    "wrong types in each field of each kind of update, at every depth", "mends or keeps each; none costs another"
+    "wrong types in each field of each kind of update, at every depth", "repairs or keeps each; none affects another"
 )
 def wrong_types(agent: Agent) -> None:
     agent.until("session/prompt")
@@ -186,7 +186,7 @@ def repeated_tool_ids(agent: Agent) -> None:
         agent.send(agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("updates of tool calls that were never begun", "shows them all the same")
+@behaviour("updates of tool calls that were never begun", "shows them anyway")
 def orphan_tool_updates(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before ")
@@ -194,7 +194,7 @@ def orphan_tool_updates(agent: Agent) -> None:
     agent.send(agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("a tool call that never ends", "ends the run with the turn, all the same")
+@behaviour("a tool call that never ends", "ends the run anyway")
 def unfinished_tool(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before ")
@@ -241,7 +241,7 @@ def _forged(agent: Agent, method: str, params: Frame) -> None:
     agent.send(agent.chunk("before "), forged, agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("a note that only the host writes: a prompt of the user's", "takes it for an unknown notification")
+@behaviour("a note that only the host writes: a prompt of the user's", "treats it as an unknown notification")
 def forged_prompt(agent: Agent) -> None:
     _forged(agent, "prompt", {"run_id": "forged", "prompt": [{"type": "text", "text": "forged"}]})
 
