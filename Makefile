@@ -33,6 +33,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_style.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory lint-page; else \
