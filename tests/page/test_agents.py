@@ -149,7 +149,7 @@ def test_a_command_that_was_edited_counts_from_the_next_start_on(stage: Staged, 
     assert (stage.home / "wrapped").exists()
     person.say("[[recall]]")
     person.done(2)
-    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
+    expect(person.conversation).to_contain_text("I said before: The word is azure.")
 
 
 def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, person: Person, browser: Browser) -> None:
@@ -157,7 +157,7 @@ def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, per
     person.say("[[say:The word is azure.]]")
     person.done()
     person.act("Close")
-    person.sees("Closed. The conversation is received.")
+    person.sees("Closed. The conversation is kept.")
     assert stage.processes() == []
     before = messages(person)
 
@@ -168,8 +168,8 @@ def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, per
     assert messages(later) == before
     later.say("[[recall]]")
     later.done(2)
-    expect(later.conversation).to_contain_text("I messages before: The word is azure.")
-    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
+    expect(later.conversation).to_contain_text("I said before: The word is azure.")
+    expect(person.conversation).to_contain_text("I said before: The word is azure.")
     assert messages(later) == messages(person)
     later.leave()
 
@@ -236,7 +236,7 @@ def test_a_server_that_restarts_in_mid_stream_keeps_what_was_said(
     person.is_ready()
     person.say("[[begin]][[recall]]")
     person.done(3)
-    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
+    expect(person.conversation).to_contain_text("I said before: The word is azure.")
 
 
 def words(person: Person) -> list[str]:
