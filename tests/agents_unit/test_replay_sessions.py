@@ -180,7 +180,7 @@ def test_terminals_have_the_ids_that_the_client_gave_them() -> None:
     client.prompt(f"read {CWD}/a.txt")
     [wait] = client.give("t", {"terminalId": "term-now"})
     assert wait["params"]["terminalId"] == "term-now"
-    assert texts(client.give("w", {"exitCode": 0})) == ["term-then"], "what is received of it in words stays"
+    assert texts(client.give("w", {"exitCode": 0})) == ["term-then"], "its name inside a text stays"
 
 
 def test_what_needs_no_exchange_is_said_byte_by_byte() -> None:

@@ -265,9 +265,10 @@ def test_a_broken_file_is_told_and_allows_nothing(memory: Remembered, workspace:
 def test_two_processes_that_remember_at_the_same_time_both_do(memory: Remembered, workspace: Workspace) -> None:
     program = (
         "import sys; from pathlib import Path; from dragoman.host.policy.remembered import Remembered\n"
-        "from dragoman.host.policy.rules import Rule; from dragoman.workspace import Workspace\n"
+        "from dragoman.host.policy.rules import PolicyRule; from dragoman.workspace import Workspace\n"
         "for number in range(20):\n"
-        "    Remembered(Path(sys.argv[1])).add(Workspace(sys.argv[2]), [Rule('allow', line=f'{sys.argv[3]} {number}')])"
+        "    rule = PolicyRule('allow', line=f'{sys.argv[3]} {number}')\n"
+        "    Remembered(Path(sys.argv[1])).add(Workspace(sys.argv[2]), [rule])"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", program, str(memory.path.parent), str(workspace.cwd), name])
