@@ -50,6 +50,33 @@ test("what could not be sent is still there, with why", async () => {
   expect(drawn.container.textContent).toContain("The agent has exited.");
 });
 
+test("a prompt written while another is being sent follows it, and none is lost", async () => {
+  const { bridge, area } = await composer();
+  const first = bridge.hold("session.prompt");
+  await drawn.type(area, "one");
+  await drawn.key(area, "Enter");
+  await drawn.type(area, "two");
+  await drawn.key(area, "Enter");
+  expect(area.value).toBe("");
+  expect(bridge.requests.map((request) => request.fields.text)).toEqual(["one"]);
+  await drawn.act(() => first.resolve(ANSWERS["session.prompt"]));
+  expect(bridge.requests.map((request) => request.fields.text)).toEqual(["one", "two"]);
+});
+
+test("prompts that could not be sent are put back in their order, after what was written meanwhile", async () => {
+  const { bridge, area } = await composer();
+  const first = bridge.hold("session.prompt");
+  await drawn.type(area, "one");
+  await drawn.key(area, "Enter");
+  const second = bridge.hold("session.prompt");
+  await drawn.type(area, "two");
+  await drawn.key(area, "Enter");
+  await drawn.type(area, "three");
+  await drawn.act(() => first.reject(new Error("The agent has exited.")));
+  await drawn.act(() => second.reject(new Error("The agent has exited.")));
+  expect(area.value).toBe("three\n\none\n\ntwo");
+});
+
 test("a draft is there again after a reload", async () => {
   const { area } = await composer();
   await drawn.type(area, "half a thou");

@@ -38,6 +38,14 @@ export interface ComposerProps {
   allowed?: boolean;
 }
 
+/** A prompt on its way to the server, with all that puts it back into the field if it cannot be sent. */
+interface Unsent {
+  readonly draft: Draft;
+  readonly dropped: readonly InlineAttachment[];
+  readonly attachments: readonly Attachment[];
+  readonly when: "queue" | "now";
+}
+
 /** The prompt field. Each session has its own, with its own draft. */
 export function Composer(props: ComposerProps) {
   return <ComposerForm key={props.session.id} {...props} />;
@@ -53,7 +61,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
   const [chosen, setChosen] = useState(0);
   const [past, setPast] = useState(-1);
   const [problem, setProblem] = useState("");
-  const [sending, setSending] = useState(false);
+  const lastSend = useRef<Promise<void>>(Promise.resolve());
 
   const running = live.status === "running" || live.status === "waiting";
   const trigger = useMemo(() => triggerAt(draft.text, caret), [draft.text, caret]);
@@ -65,7 +73,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
   ];
   const refused = unsupportedAttachments(attachments, live);
   const blocker = promptBlocker(live, allowed);
-  const ready = draft.text.trim() !== "" && refused.length === 0 && blocker === "" && !sending;
+  const ready = draft.text.trim() !== "" && refused.length === 0 && blocker === "";
 
   const tell = (error: unknown) => setProblem(errorText(error));
   const stop = () => void bridge.request("session.cancel", { session_id: session.id }).catch(tell);
@@ -82,28 +90,32 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
     requestAnimationFrame(() => area.current?.setSelectionRange(at, at));
   };
 
-  const send = async (when: "queue" | "now") => {
+  // Prompts leave in the order in which they were written: each waits until the server has taken the one before.
+  const send = (when: "queue" | "now") => {
     if (!ready) return;
-    const before = { draft, dropped };
-    const open = live.connection === "connected" || live.connection === "starting";
-    setSending(true);
+    const prompt: Unsent = { draft, dropped, attachments, when };
     setProblem("");
     setDraft(NO_DRAFT);
     setDropped([]);
     setPast(-1);
+    lastSend.current = lastSend.current.then(() => deliver(prompt));
+  };
+
+  const deliver = async ({ draft, dropped, attachments, when }: Unsent) => {
+    const open = live.connection === "connected" || live.connection === "starting";
     try {
-      const prompt = { text: before.draft.text.trim(), attachments, when };
       const id = open ? session.id : (await bridge.request("session.resume", { session_id: session.id })).session_id;
       notifySent(id);
-      await bridge.request("session.prompt", { session_id: id, ...prompt });
+      await bridge.request("session.prompt", { session_id: id, text: draft.text.trim(), attachments, when });
     } catch (error) {
-      // Nothing that was written is lost, unless something else was written meanwhile.
-      setDraft((now) => (now.text === "" ? before.draft : now));
-      setDropped((now) => (now.length === 0 ? before.dropped : now));
+      // What could not be sent is put back, after anything that was written meanwhile.
+      setDraft((now) => ({
+        text: now.text === "" ? draft.text : `${now.text}\n\n${draft.text}`,
+        mentions: [...now.mentions, ...draft.mentions],
+      }));
+      setDropped((now) => [...now, ...dropped]);
       if (!open && isAgentFailure(error)) setProblem("Not sent: the agent did not start.");
       else tell(error);
-    } finally {
-      setSending(false);
     }
   };
 
@@ -155,8 +167,8 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
     return true;
   };
   const plainKey = (event: KeyboardEvent): boolean => {
-    if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void send("now");
-    else if (event.key === "Enter" && !event.shiftKey && !hasCoarsePointer()) void send("queue");
+    if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) send("now");
+    else if (event.key === "Enter" && !event.shiftKey && !hasCoarsePointer()) send("queue");
     else if (event.key === "ArrowUp") return recall(1);
     else if (event.key === "ArrowDown") return recall(-1);
     else return false;
@@ -207,7 +219,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
           )}
           {running && ready && (
             <Button
-              onClick={() => void send("now")}
+              onClick={() => send("now")}
               title={
                 live.capabilities.steering
                   ? "Send into the current run (Ctrl+Enter)"
@@ -220,7 +232,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
           <Button
             look="primary"
             disabled={!ready}
-            onClick={() => void send("queue")}
+            onClick={() => send("queue")}
             title={running ? "Send when the current run has ended (Enter)" : "Enter"}
           >
             {running ? "Queue" : "Send"}

@@ -17,6 +17,7 @@ export interface Rendered {
   press(name: string): Promise<void>;
   type(element: HTMLElement, text: string): Promise<void>;
   key(element: EventTarget, key: string, options?: KeyboardEventInit): Promise<KeyboardEvent>;
+  act(action: () => void): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -51,6 +52,7 @@ export async function render(node: ReactNode): Promise<Rendered> {
       await runInAct(() => element.dispatchEvent(event));
       return event;
     },
+    act: runInAct,
     end: async () => {
       await runInAct(() => root.unmount());
       container.remove();
@@ -62,8 +64,18 @@ function nameOf(element: HTMLElement): string {
   return (element.getAttribute("aria-label") ?? element.textContent ?? "").trim();
 }
 
-async function runInAct(deed: () => void): Promise<void> {
-  await act(async () => deed());
+async function runInAct(action: () => void): Promise<void> {
+  await act(async () => action());
+}
+
+/** A promise that the test settles. */
+class Deferred<T> {
+  resolve: (value: T) => void = () => {};
+  reject: (error: Error) => void = () => {};
+  readonly promise = new Promise<T>((resolve, reject) => {
+    this.resolve = resolve;
+    this.reject = reject;
+  });
 }
 
 type Answers = { [T in RequestType]?: ResultOf[T] | Error };
@@ -72,11 +84,23 @@ type Answers = { [T in RequestType]?: ResultOf[T] | Error };
 export class FakeBridge implements Bridge {
   readonly requests: { type: RequestType; fields: Record<string, unknown> }[] = [];
 
+  private readonly deferred: { type: RequestType; promise: Promise<unknown> }[] = [];
+
   constructor(private readonly answers: Answers = {}) {}
+
+  /** Let the next request of this type wait for an answer that the test gives. */
+  hold<T extends RequestType>(type: T): Deferred<ResultOf[T]> {
+    const deferred = new Deferred<ResultOf[T]>();
+    this.deferred.push({ type, promise: deferred.promise });
+    return deferred;
+  }
 
   request: Bridge["request"] = (type, fields) => {
     this.requests.push({ type, fields });
-    const answer = this.answers[type] ?? new Error(`nobody said what ${type} is answered with`);
+    const next = this.deferred.findIndex((one) => one.type === type);
+    const [deferred] = next < 0 ? [] : this.deferred.splice(next, 1);
+    if (deferred) return deferred.promise as Promise<ResultOf[typeof type]>;
+    const answer = this.answers[type] ?? new Error(`the test has no answer to ${type}`);
     // The compiler cannot relate the answer to the request type.
     return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer as ResultOf[typeof type]);
   };
