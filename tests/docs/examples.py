@@ -2,8 +2,8 @@
 
 A ```python block is a program; an ```output block right after it is its output. In a ```console block, lines that
 begin with `$ ` are typed into a shell, and the lines after each are its output, stderr included; without such lines
-nothing is compared. `…` matches anything; spaces and line breaks match each other. A block after
-`<!-- not run: why -->` is skipped.
+the command must succeed, and its output is not compared. `…` matches anything; spaces and line breaks match each
+other. A block after `<!-- not run: why -->` is skipped.
 
 Values that are new in each run may differ: dates and times, durations, and the ids of sessions. A document may use an
 id of its output in later commands. The text after `[y/N]: ` is typed there.
@@ -80,7 +80,10 @@ def _typed(name: str, line: int, body: str) -> Iterator[Example]:
 
 
 def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str, str]) -> str:
-    """Run an example and return its output. Raises AssertionError if a program fails."""
+    """Run an example and return its output.
+
+    Raises AssertionError if a program fails, or a command for which the document shows no output.
+    """
     if example.language == "python":
         program = folder / "example.py"
         program.write_text(example.text, encoding="utf-8")
@@ -101,6 +104,7 @@ def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str
     printed = done.stdout.decode("utf-8")
     if example.language == "python":
         (folder / "example.py").unlink()
+    if example.language == "python" or example.expected is None:
         assert done.returncode == 0, f"{example.where} ended with exit code {done.returncode}:\n{printed}"
     return printed
 

@@ -19,9 +19,19 @@ from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
-RUN = ("chat", "evaluate", "files", "import", "login", "policy", "questions", "replay", "sessions", "tools", "watch")
-PAGES = [GUIDE.with_name(f"{name}.md") for name in RUN]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+# Documents whose examples need more than a home folder, such as a server, and the tests that run them.
+RUN_ELSEWHERE = {"backend-adapter.md": "tests/backend/test_document.py", "remote.md": "tests/remote/test_guide.py"}
+
+# Generated documents: their Python blocks are signatures, not programs.
+GENERATED = ROOT / "docs" / "reference"
+
+WITH_EXAMPLES = [
+    path
+    for path in DOCUMENTS
+    if path.parent != GENERATED and path.name not in RUN_ELSEWHERE and next(examples.examples(path), None) is not None
+]
 
 
 def keep_a_transcript(home: Path) -> None:
@@ -37,7 +47,7 @@ def keep_a_transcript(home: Path) -> None:
 
 
 @pytest.mark.timeout(240)  # dozens of real runs, one after the other
-@pytest.mark.parametrize("document", [ROOT / "README.md", GUIDE, *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", WITH_EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -51,6 +61,14 @@ def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: P
         if example.expected is not None and not examples.matches(example.expected, printed, ids):
             wrong.append(f"{example.where}\n{example.text}--- shown:\n{example.expected}--- printed:\n{printed}")
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_examples_of_other_documents_are_run_by_their_own_tests() -> None:
+    for document, test in RUN_ELSEWHERE.items():
+        assert f'"{document}"' in (ROOT / test).read_text(encoding="utf-8")
+    assert {"README", "guide", "policy", "rogue-agent", "sessions", "tools", "transcripts"} <= {
+        path.stem for path in WITH_EXAMPLES
+    }
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -68,7 +86,7 @@ def test_every_link_inside_the_project_leads_somewhere(document: Path) -> None:
 
 
 def _anchors(path: Path) -> set[str]:
-    """The anchors that a Markdown page gets for its headings."""
+    """Return the anchors that a Markdown page gets for its headings."""
     heads = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -94,8 +112,17 @@ def test_the_index_of_decisions_lists_each_with_its_title() -> None:
 
 def test_the_readme_lists_every_preset() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
-    assert listed == {path.stem for path in (ROOT / "src/dragoman/agents/presets").glob("*.toml")}
+    listed = re.findall(r"`(\w+)`", readme.partition("## Agents")[2].partition("Any other agent")[0])
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "src/dragoman/agents/presets").glob("*.toml"))
+
+
+def test_the_readme_names_both_commands_and_the_index_every_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {"make run", "make test"} <= set(re.findall(r"^\$ (make \w+)", readme, re.MULTILINE))
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {path.relative_to(ROOT / "docs") for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")}
+    listed = {Path(target.partition("#")[0]) for target in re.findall(r"\]\(([^)]+\.md[^)]*)\)", index)}
+    assert {page for page in pages if page.parent.name != "adr"} - {Path("index.md")} - listed == set()
 
 
 def test_the_guide_lists_every_exit_code() -> None:

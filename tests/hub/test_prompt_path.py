@@ -1,4 +1,4 @@
-"""The way of a prompt from a client to the agent's stdin: how often it is committed, encoded and decoded.
+"""The path of a prompt from a client to the agent's stdin: how often it is committed, encoded and decoded.
 
 A client's prompt is stored in the inbox (the first commit); the note with the user's words, the frame for the agent and
 the command's receipt share the second one. Nothing that this process encodes is decoded by it again.
