@@ -1,4 +1,4 @@
-"""`evaluate`: what evaluating a prompt costs beyond running it."""
+"""`evaluate`: the cost of evaluating a prompt beyond running it."""
 
 from __future__ import annotations
 

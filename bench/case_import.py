@@ -1,4 +1,4 @@
-"""`import`: what a program pays for having us at its top."""
+"""`import`: the time that `import dragoman` adds to the start of a program."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def run(settings: Settings, peers: Peers) -> Case:
     ours, used, theirs = "import dragoman", "import dragoman; dragoman.open_session", "import acp"
     check = "dragoman.AgentRuntime, dragoman.open_session"
     contenders = [
-        Contender(theirs, lambda: _imported(peers.python, theirs, "acp.spawn_agent_process")),
-        Contender(ours, lambda: _imported(sys.executable, ours, check)),
-        Contender(used, lambda: _imported(sys.executable, used, check)),
+        Contender(theirs, lambda: _time_import(peers.python, theirs, "acp.spawn_agent_process")),
+        Contender(ours, lambda: _time_import(sys.executable, ours, check)),
+        Contender(used, lambda: _time_import(sys.executable, used, check)),
     ]
     outcomes = interleaved("import", contenders, settings.short_repetitions, settings.say, warm_up=True)
     figures = {name: Figure(name, outcome.each("seconds"), reason=outcome.reason) for name, outcome in outcomes.items()}
@@ -44,5 +44,5 @@ def run(settings: Settings, peers: Peers) -> Case:
     )
 
 
-def _imported(python: Path | str, statement: str, check: str) -> Sample:
+def _time_import(python: Path | str, statement: str, check: str) -> Sample:
     return client([str(python), "-c", PROGRAM.format(statement=statement, check=check)])

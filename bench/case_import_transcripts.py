@@ -1,4 +1,4 @@
-"""`transcripts`: what it costs to take in what agents wrote on disk.
+"""`transcripts`: the cost of importing the transcripts that agents wrote to disk.
 
 Real transcripts are other people's words and not part of the project: `DRAGOMAN_CORPUS` names the folder that has them.
 """
@@ -41,7 +41,7 @@ NO_CORPUS = "Nothing was measured: DRAGOMAN_CORPUS names no folder with transcri
 
 def run(settings: Settings, peers: Peers) -> Case:
     corpus = os.environ.get("DRAGOMAN_CORPUS")
-    outcomes = _measured(settings, peers, Path(corpus)) if corpus else {}
+    outcomes = _measure(settings, peers, Path(corpus)) if corpus else {}
 
     def figure(contender: str, shown: str, value: str, unit: str = "s") -> Figure:
         outcome = outcomes.get(contender, Outcome(contender))
@@ -70,13 +70,13 @@ def run(settings: Settings, peers: Peers) -> Case:
     )
 
 
-def _measured(settings: Settings, peers: Peers, corpus: Path) -> dict[str, Outcome]:
+def _measure(settings: Settings, peers: Peers, corpus: Path) -> dict[str, Outcome]:
     claude = settings.workspace / "claude"
-    size = _copied(corpus / "claude", claude)
+    size = _copy(corpus / "claude", claude)
     contenders = [
         Contender("import", lambda: python_client(sys.executable, "transcripts", str(corpus))),
-        Contender("ours", lambda: _imported(claude, size)),
-        Contender("peer", lambda: _converted(peers.claude_code_log, claude)),
+        Contender("ours", lambda: _import(claude, size)),
+        Contender("peer", lambda: _convert(peers.claude_code_log, claude)),
     ]
     outcomes = interleaved("transcripts", contenders, settings.repetitions, settings.say)
     lengths = [
@@ -86,8 +86,8 @@ def _measured(settings: Settings, peers: Peers, corpus: Path) -> dict[str, Outco
     return outcomes | interleaved("long transcripts", lengths, 1, settings.say)
 
 
-def _copied(source: Path, folder: Path) -> int:
-    """The bytes of it. The peer writes beside what it reads."""
+def _copy(source: Path, folder: Path) -> int:
+    """Copy the transcripts, because the peer writes beside what it reads; return their size in bytes."""
     folder.mkdir()
     size = 0
     for path in sorted(source.glob("*.jsonl")):
@@ -96,13 +96,13 @@ def _copied(source: Path, folder: Path) -> int:
     return size
 
 
-def _imported(folder: Path, size: int) -> Sample:
+def _import(folder: Path, size: int) -> Sample:
     with tempfile.TemporaryDirectory() as home:
         command = [sys.executable, "-m", "dragoman", "import", "--provider", "claude", str(folder)]
         return Sample({"seconds": _seconds(command, {"DRAGOMAN_HOME": home}), "size": size})
 
 
-def _converted(program: Path, folder: Path) -> Sample:
+def _convert(program: Path, folder: Path) -> Sample:
     with tempfile.TemporaryDirectory() as home:
         command = [str(program), str(folder), "--no-cache", "--combined", "only", "-o", str(Path(home, "page.html"))]
         return Sample({"seconds": _seconds(command, {"HOME": home})})

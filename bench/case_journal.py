@@ -1,4 +1,4 @@
-"""`journal`: what it costs to keep everything, and what keeping it is good for."""
+"""`journal`: the cost of storing everything, and the speed of reading and searching it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def run(settings: Settings, peers: Peers) -> Case:
 
 
 def _recordings() -> str:
-    """A folder of them: more than the project's own, which are so few that the empty tables are most of the file."""
+    """Return a folder of recordings: more than the project has, of which the empty tables would be most of the file."""
     folder = os.environ.get("DRAGOMAN_RECORDINGS")
     if not folder:
         raise Unavailable("DRAGOMAN_RECORDINGS names no folder with recordings")
@@ -144,7 +144,7 @@ def _figure(outcome: Outcome, value: str, name: str = "", unit: Unit = "s") -> F
 
 
 def _within(what: str, outcome: Outcome, ours: str, other: str, bar: float | None = None) -> Row:
-    """Two figures of the same run."""
+    """Compare two figures of the same run."""
     names = (name.removesuffix("_seconds") for name in (ours, other))
     return Row(what, "speed", _figure(outcome, ours, next(names)), _figure(outcome, other, next(names)), bar=bar)
 

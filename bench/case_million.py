@@ -1,4 +1,4 @@
-"""`million`: one session that goes on and on: does the end cost what the beginning cost, and what stays in memory?"""
+"""`million`: one very long session: compare the cost of its end with that of its beginning, and its memory."""
 
 from __future__ import annotations
 

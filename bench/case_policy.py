@@ -1,4 +1,4 @@
-"""`policy`: what it costs to decide on a request."""
+"""`policy`: the cost of deciding on a permission request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tools`: what a tool's round trip costs, beside a bare server of the `mcp` package."""
+"""`tools`: the cost of a tool's round trip, beside a bare server of the `mcp` package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`version`: what a command line costs before it does anything."""
+"""`version`: the cost of a command line before it does anything."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def run(settings: Settings, peers: Peers) -> Case:
     # The command as it was installed beside this interpreter, so that both start the same Python.
     command = Path(sys.executable).parent / "dragoman"
     contenders = [
-        Contender("python -c pass", lambda: _timed([sys.executable, "-c", "pass"])),
-        Contender("dragoman --version", lambda: _timed([str(command), "--version"])),
+        Contender("python -c pass", lambda: _time([sys.executable, "-c", "pass"])),
+        Contender("dragoman --version", lambda: _time([str(command), "--version"])),
     ]
     outcomes = interleaved("version", contenders, settings.short_repetitions, settings.say, warm_up=True)
     bare, ours = (Figure(name, outcome.each("seconds"), reason=outcome.reason) for name, outcome in outcomes.items())
@@ -32,7 +32,7 @@ def run(settings: Settings, peers: Peers) -> Case:
     )
 
 
-def _timed(command: Sequence[str]) -> Sample:
+def _time(command: Sequence[str]) -> Sample:
     started = time.perf_counter()
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

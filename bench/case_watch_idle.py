@@ -1,4 +1,4 @@
-"""`watch-idle`: what it costs to watch transcripts that nobody writes to."""
+"""`watch-idle`: the cost of watching transcripts to which no program writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(settings: Settings, peers: Peers) -> Case:
         filled[count] = python_client(sys.executable, "watch_idle", "prepare", str(folder), str(count)).number("start")
 
     def contender(how: str, count: int) -> Contender:
-        return Contender(_name(how, count), lambda: _measured(how, folders[count], count))
+        return Contender(_name(how, count), lambda: _measure(how, folders[count], count))
 
     contenders = [contender(how, count) for how in ("native", "polling") for count in (many, FEW)]
     contenders.append(contender("look", many))
@@ -63,5 +63,5 @@ def _name(how: str, count: int) -> str:
     return f"looking at {files}" if how == "look" else f"{files}, {how}"
 
 
-def _measured(how: str, folder: Path, count: int) -> Sample:
+def _measure(how: str, folder: Path, count: int) -> Sample:
     return python_client(sys.executable, "watch_idle", how, str(folder), str(count), str(SECONDS))

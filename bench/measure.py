@@ -1,4 +1,4 @@
-"""Running contenders: in turn, again and again, each in a fresh process; what each run brought."""
+"""Run contenders alternately, each in a fresh process, and collect the figures of each run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Settings:
     say: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
 
     def agent(self, *, prepare: int = 0) -> list[str]:
-        """The raw agent's command line."""
+        """Return the raw agent's command line."""
         command = [sys.executable, str(ROOT / "bench" / "raw_agent.py")]
         return [*command, "--prepare", str(prepare)] if prepare else command
 

@@ -40,23 +40,23 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Peers:
-    """Installs a peer when it is first asked for, and raises `Unavailable` where that cannot be done."""
+    """The peers. Each is installed when it is first needed; if that fails, `Unavailable` is raised."""
 
     folder: Path
     say: Callable[[str], None]
 
     @cached_property
     def python(self) -> Path:
-        """An interpreter of our own version that can `import acp`."""
+        """Return an interpreter of our own version that can `import acp`."""
         return self._environment("py", *PYTHON_SDK)
 
     @cached_property
     def claude_code_log(self) -> Path:
-        """The program of this name, in an environment of its own."""
+        """Return the path of the program `claude-code-log`, in an environment of its own."""
         return self._environment("claude-code-log", *CLAUDE_CODE_LOG).with_name("claude-code-log")
 
     def _environment(self, folder: str, name: str, version: str) -> Path:
-        """The interpreter of an environment that has this package."""
+        """Return the interpreter of an environment that has this package."""
         home = self.folder / folder
         python = home / "bin" / "python"
         if self._python_versions(python, name) != {"python": _our_python(), name: version}:
@@ -67,7 +67,7 @@ class Peers:
 
     @cached_property
     def node(self) -> Path:
-        """A folder in which Node finds the TypeScript SDK."""
+        """Return a folder in which Node finds the TypeScript SDK."""
         name, version = TS_SDK
         home = self.folder / "node"
         if not shutil.which("node") or not shutil.which("npm"):
@@ -130,5 +130,5 @@ def _install(command: Sequence[str]) -> None:
 
 
 def _shown(path: Path) -> str:
-    """Relative to the checkout where it lies inside it."""
+    """Return the path relative to the checkout if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

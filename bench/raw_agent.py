@@ -45,13 +45,13 @@ def write(data: bytes) -> None:
 
 
 def batch(session_id: str, first: int, last: int) -> bytes:
-    """The lines of the chunks first..last-1, encoded; the numbers have eight digits."""
+    """Encode the lines of the chunks first..last-1; the numbers have eight digits."""
     head = HEAD % session_id
     return (head + (TAIL + head).join([f"{n:08d}" for n in range(first, last)]) + TAIL).encode()
 
 
 def stream(session_id: str, count: int, tool_every: int) -> Iterator[bytes]:
-    """All lines that answer a prompt, as large blocks."""
+    """Yield all lines that answer a prompt, as large blocks."""
     step = min(tool_every or CHUNKS_A_WRITE, CHUNKS_A_WRITE)
     for first in range(0, count, step):
         last = min(first + step, count)

@@ -1,4 +1,4 @@
-"""`python -m bench.sdk_behaviour`: what the official Python SDK's client does with an agent's words, ours beside it.
+"""`python -m bench.sdk_behaviour`: how the official Python SDK's client handles an agent's messages, beside ours.
 
 One small raw agent per question, and the same work in both clients; not a bench of speed (`python -m bench` is), but of
 what arrives. docs/adr/0001-own-wire.md rests on what this prints. The SDK is installed into the bench's cache folder.
@@ -60,7 +60,7 @@ def write(data: bytes) -> None:
 
 
 def flood(progress: Path) -> bytes:
-    """Tells in a file how many it got off its hands: a client that holds it back can be seen from outside."""
+    """Write a flood, and the number of written updates to a file: it shows from outside if the client stops reading."""
     block = b"".join(update(chunk("x" * 100)) for _ in range(FLOOD_BLOCK))
     for written in range(FLOOD_BLOCK, FLOOD + 1, FLOOD_BLOCK):
         write(block)
@@ -151,7 +151,7 @@ class Program:
         }
 
     async def held_back(self) -> dict[str, object]:
-        """Count the updates that the agent could write while the reader stood still, and measure our memory."""
+        """Count the updates that the agent could write while the reader did not read, and measure our memory."""
         before, written, looks_in_vain = _peak(), 0, 0
         while written < FLOOD and looks_in_vain < STILL_LOOKS:
             await asyncio.sleep(STILL_SECONDS / STILL_LOOKS)
@@ -251,7 +251,7 @@ async def _outcome(ending: asyncio.Future[Any]) -> str:
 
 
 def accumulate_sdk() -> Seen:
-    """`SessionAccumulator` gives a snapshot of everything with each update; what that costs, by length."""
+    """Measure `SessionAccumulator`, which makes a snapshot of everything with each update, at two lengths."""
     from acp.contrib.session_state import SessionAccumulator
     from acp.schema import SessionNotification
 

@@ -85,7 +85,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that was looked at: how, what came of it, and what else is worth knowing."""
+    """One benchmark: how it was measured, its figures, and notes."""
 
     name: str
     title: str
@@ -94,7 +94,7 @@ class Case:
     notes: Sequence[str] = ()
 
     def reasons(self) -> list[str]:
-        """Why a contender is missing, each once."""
+        """List why contenders are missing, each reason once."""
         figures = [figure for row in self.rows for figure in (row.ours, row.other)]
         return list(dict.fromkeys(f"{figure.name}: {figure.reason}" for figure in figures if figure.reason))
 
@@ -109,7 +109,7 @@ HEADINGS = ["what", "ratio", "bar", "", "ours", "against"]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table, its columns aligned so that it reads as well on a terminal."""
+    """Return a Markdown table, with aligned columns, so that it is readable on a terminal too."""
     lines = [HEADINGS, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     padded = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
@@ -118,7 +118,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def section(case: Case) -> str:
-    """A case as Markdown."""
+    """Return a case as Markdown."""
     parts = [f"## {case.title}", textwrap.fill(case.how, WIDTH, break_on_hyphens=False), table(case.rows)]
     notes = [*case.notes, *(f"Not available: {reason}" for reason in case.reasons())]
     if notes:
@@ -131,7 +131,7 @@ def section(case: Case) -> str:
 
 
 def summary(cases: Sequence[Case]) -> str:
-    """Which bars are met, missed or not measured, one a line."""
+    """List the bars that are met, missed or not measured, one per line."""
     rows = [(case, row) for case in cases for row in case.rows if row.verdict]
     lines = [
         f"{sum(row.verdict == verdict for _, row in rows)} {verdict}" for verdict in ("met", "missed", "not measured")

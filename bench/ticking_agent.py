@@ -1,4 +1,4 @@
-"""An agent for the delay of updates: it says what time it is, at an even pace, or has the client run a command.
+"""An agent for measuring the delay of updates: it sends the time at an even pace, or has the client run a command.
 
 A prompt `tick 500 2` is answered with 500 message chunks, one every 2 ms, each with the clock's reading at the moment
 of its writing. A prompt `run yes` asks the client for a terminal with that command, `run-on-pipes yes` for one without

@@ -1,4 +1,4 @@
-"""Starts the server as `make run` does, sees that it answers, and ends it: for CI, where nobody is there to end it."""
+"""Start the server as `make run` does, check that it answers, and stop it. For CI."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import tempfile
 import threading
 import urllib.request
 
-# Seconds: a busy machine needs a few to start it.
-LIMIT = 60.0
+LIMIT_S = 60.0  # a busy machine needs a few seconds to start the server
 
 
 def main() -> int:
@@ -22,7 +21,7 @@ def main() -> int:
         command = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--no-open"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ)
         assert server.stdout is not None
-        give_up = threading.Timer(LIMIT, server.kill)
+        give_up = threading.Timer(LIMIT_S, server.kill)
         give_up.start()
         try:
             link = next((line for line in server.stdout if "/pair#" in line), "")
@@ -30,12 +29,12 @@ def main() -> int:
             url = link.strip().partition("/pair#")[0]
             # Straight to it, whatever proxy the environment names.
             straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with straight.open(f"{url}/v1/health", timeout=LIMIT) as answer:
+            with straight.open(f"{url}/v1/health", timeout=LIMIT_S) as answer:
                 print(json.load(answer))
-            with straight.open(f"{url}/", timeout=LIMIT) as answer:
+            with straight.open(f"{url}/", timeout=LIMIT_S) as answer:
                 print("the page:", answer.status, answer.headers["content-type"])
             server.send_signal(signal.SIGTERM)
-            code = server.wait(LIMIT)
+            code = server.wait(LIMIT_S)
         finally:
             give_up.cancel()
             server.kill()

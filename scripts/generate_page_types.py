@@ -80,7 +80,7 @@ class Source:
         }
 
     def fields(self, node: ast.ClassDef, rows: Source) -> dict[str, Field]:
-        """The fields of a class, with those that it inherits from a row (`rows.X`) or, in that module, from a base."""
+        """Return the fields of a class, with those inherited from a row (`rows.X`) or from a base in that module."""
         fields: dict[str, Field] = {}
         for base in node.bases:
             match base:

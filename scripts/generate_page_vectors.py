@@ -1,4 +1,4 @@
-"""Writes web/src/store/vectors.json: what the bridge says of a conversation, one by one, and the rows at its end.
+"""Write web/src/store/vectors.json: the bridge's messages about a conversation, and the rows at its end.
 
 The page's store must come to the same rows, from whichever snapshot it starts and however often it reconnects. The
 conversation is one with the demo agent, kept as frames in scripts/page_frames.jsonl; `--record` holds a new one.
@@ -107,7 +107,7 @@ def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
 
 
 def record() -> list[Entry]:
-    """A new conversation. The folder and the times, which would be others the next time, are replaced."""
+    """Record a new conversation. The folder and the times differ in each run, so they are replaced."""
     os.environ["DRAGOMAN_DEMO_PACE"] = "0"
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as workspace:
         Path(workspace, "README").write_text("Read me.\n")

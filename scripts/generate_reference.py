@@ -145,13 +145,13 @@ COLUMNS = 80  # of the help texts, as on a terminal
 
 
 def docstring(thing: object) -> str:
-    """The docstring; Protocols and structs without one inherit something that says nothing of them."""
+    """Return a thing's own docstring; Protocols and structs without one inherit a generic text, which is ignored."""
     text = thing.__dict__.get("__doc__") if isinstance(thing, type) else thing.__doc__
     return inspect.cleandoc(text) if text else ""
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """The call as a reader writes it, one parameter a line where it is long."""
+    """Return the call as a reader writes it, with one parameter per line if it is long."""
     found = inspect.signature(function)
     # A default that is a function or a class is a seam for tests, not for programs.
     parameters = [
@@ -205,7 +205,7 @@ def comments(class_: type) -> dict[str, str]:
 
 
 def types_of(class_: type) -> dict[str, str]:
-    """The fields' types as they are written, those of the bases first."""
+    """Return the fields' types as they are written, those of the bases first."""
     found: dict[str, str] = {}
     for base in reversed(class_.__mro__):
         found |= {name: str(type_) for name, type_ in inspect.get_annotations(base).items()}
@@ -213,7 +213,7 @@ def types_of(class_: type) -> dict[str, str]:
 
 
 def fields(class_: type[msgspec.Struct], leave_out: Iterable[str] = ()) -> str:
-    """A table of a struct's fields."""
+    """Return a table of a struct's fields."""
     types, text = types_of(class_), comments(class_)
     body = []
     for field in msgspec.structs.fields(class_):
@@ -244,7 +244,7 @@ def _shown(value: object) -> str:
 
 
 def methods(class_: type) -> Iterator[tuple[str, Callable[..., Any] | property]]:
-    """The methods that are for programs: where the class has a section of that name, those in it."""
+    """Return the methods that are for programs: if the class has a section of that name, those in it."""
     source = inspect.getsource(class_)
     _, programs, rest = source.partition("# -- for programs")
     section = rest.partition("# -- ")[0] if programs else source
@@ -391,7 +391,7 @@ def _documented(name: str, thing: Any, keywords: KeywordTables) -> Iterator[str]
 
 
 def _head(class_: type) -> str:
-    """The module's own words."""
+    """Return the docstring of a class's module."""
     module = sys.modules[class_.__module__].__doc__ or ""
     return inspect.cleandoc(module)
 
@@ -425,7 +425,7 @@ def _is(thing: object, base: type[T]) -> TypeGuard[type[T]]:
 
 
 def _tabular(text: str) -> list[tuple[str, str, str]]:
-    """The lines `type  Class  when` of the module's docstring."""
+    """Return the lines `type  Class  when` of the module's docstring."""
     found = re.findall(r"^([a-z_.]+) +([A-Z]\w+) {2,}(\S.*)$", text, re.MULTILINE)
     return [(kind, name, text.strip()) for kind, name, text in found]
 
@@ -520,7 +520,7 @@ def _setting(value: object) -> str:
 
 
 def _split_block(text: str) -> tuple[str, str, str]:
-    """The words before an indented block, the block, the words after it."""
+    """Return the text before an indented block, the block, and the text after it."""
     lines = text.splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("    "))
     end = next(index for index in range(start, len(lines)) if lines[index] and not lines[index].startswith(" "))
@@ -590,7 +590,7 @@ def agents_page() -> str:
 
 
 def _what_they_do(done: dict[str, dict[str, str]]) -> Iterator[str]:
-    """The table of the tests with real agents."""
+    """Return the table of the tests with real agents."""
     agents = sorted(done)
     yield (
         "## What each agent supports\n\nResults of our tests (`tests/agents`), in which these agents run with a "
@@ -604,7 +604,7 @@ def _what_they_do(done: dict[str, dict[str, str]]) -> Iterator[str]:
 
 
 def _cases(done: dict[str, dict[str, str]]) -> list[str]:
-    """In the order of the tests, which is from the simple to the special; what is tested no more is left out."""
+    """Return the cases in the order of the tests, from simple to special, without those that are no longer tested."""
     found = []
     for name in ("sessions", "real_agents", "mcp", "capabilities", "death"):
         source = (ROOT / f"tests/agents/test_{name}.py").read_text(encoding="utf-8")

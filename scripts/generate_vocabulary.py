@@ -1,4 +1,4 @@
-"""Writes src/dragoman/wire/vocabulary.py from the official ACP schema, which is itself never committed.
+"""Write src/dragoman/wire/vocabulary.py from the official ACP schema, which is itself never committed.
 
 The schema comes from the protocol's npm package, at a pinned version and hash. `schema.unstable.json` is a
 superset of `schema.json`, so all shapes are read from it; the stable one only says which methods are stable.
@@ -116,13 +116,13 @@ def tag_of(branch: Schema) -> tuple[str, str] | None:
 
 
 def is_tagged_union(schema: Schema) -> bool:
-    """Every branch but the open one has a constant in the same field."""
+    """Return whether every branch except the open one has a constant in the same field."""
     tags = [tag_of(branch) for branch in known_branches_of(schema)]
     return bool(tags) and all(tags) and len({tag[0] for tag in tags if tag}) == 1
 
 
 def ref_of(schema: Schema) -> str | None:
-    """The def that a schema stands for."""
+    """Return the name of the def that a schema refers to."""
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
     return ref_of(schema["allOf"][0]) if len(schema.get("allOf", ())) == 1 else None
@@ -148,7 +148,7 @@ def snake(wire: str) -> str:
 
 
 class Reader:
-    """Turns the schema's defs into structs and aliases."""
+    """A reader that turns the schema's defs into structs and aliases."""
 
     def __init__(self, defs: dict[str, Schema]) -> None:
         self.defs = {name: schema for name, schema in defs.items() if not schema.get("x-docs-ignore")}
@@ -210,7 +210,7 @@ class Reader:
             self.read_untagged(name, schema)
 
     def read_values(self, name: str, branches: Sequence[Schema]) -> None:
-        """Constants, plain values with at most one kind of array, or arrays of structs that are read as one."""
+        """Read constants, plain values with at most one kind of array, or arrays of structs that are read as one."""
         known = [json.dumps(branch["const"]) for branch in branches if "const" in branch]
         kinds = list(dict.fromkeys(self.type_of(branch) for branch in branches))
         if items := [{"$ref": ref} for branch in branches if (ref := items_of(branch))]:
@@ -253,7 +253,7 @@ class Reader:
                 self.add(ref, own, base=name)
 
     def fields_of(self, owner: str, schema: Schema) -> dict[str, Field]:
-        """The fields of a def and of all its branches; what not every branch requires is optional."""
+        """Return the fields of a def and of all its branches; a field that not every branch requires is optional."""
         fields = {
             wire: self.field_of(owner, wire, part, wire in schema.get("required", ()))
             for wire, part in schema.get("properties", {}).items()
@@ -304,7 +304,7 @@ class Reader:
 
 
 def with_default(owner: str, found: Field) -> Field:
-    """The field with the default that its absence means: not said, or nothing in it."""
+    """Return the field with the default that its absence means: unset, or empty."""
     if found.required:
         return found
     kind = found.type.removesuffix(" | None")
@@ -317,7 +317,7 @@ def with_default(owner: str, found: Field) -> Field:
 
 
 def constant(wire: str, value: str) -> Field:
-    """A field that always says the same. By a factory, because a plain default would be left out on the wire."""
+    """Return a field with a constant value. It uses a factory, because a plain default would be omitted on the wire."""
     text = json.dumps(value)
     return Field(wire, f"Literal[{text}]", False, f"msgspec.field(default_factory=lambda: {text})")
 
@@ -386,8 +386,8 @@ METHODS: dict[str, Method] = NOTIFICATIONS | {
 """
 
 
-def laid_out(head: str, parts: Sequence[str], tail: str, indent: str = "") -> str:
-    """As `ruff format` would, so that none is needed: on one line if it fits, else one line a part."""
+def layout(head: str, parts: Sequence[str], tail: str, indent: str = "") -> str:
+    """Return code in the layout of `ruff format`: on one line if it fits, otherwise with one line per part."""
     line = f"{indent}{head}{', '.join(parts)}{tail}"
     if len(line) <= LINE_LENGTH:
         return line + "\n"
@@ -414,7 +414,7 @@ def render(defs: dict[str, Schema], stable: Iterable[str]) -> str:
 def render_alias(name: str, members: Sequence[str]) -> str:
     head = f"{name}: TypeAlias = "
     if members[0].startswith("Literal["):
-        return laid_out(f"{head}Literal[", members[0][8:-1].split(", "), "]")
+        return layout(f"{head}Literal[", members[0][8:-1].split(", "), "]")
     lines = (head + " | ".join(members), f"{head}(\n    {' | '.join(members)}\n)")
     fitting = [line for line in lines if max(map(len, line.splitlines())) <= LINE_LENGTH]
     return (fitting[0] if fitting else head + "(\n    " + "\n    | ".join(members) + "\n)") + "\n"
@@ -426,7 +426,7 @@ def render_struct(struct: Struct) -> str:
         f"    {snake(part.wire)}: {part.type}" + ("" if part.required else f" = {part.default}") + "\n"
         for part in sorted(struct.fields.values(), key=lambda part: (part.wire == "_meta", not part.required))
     ]
-    head = laid_out(f"class {struct.name}(", [struct.base, *tag, "frozen=True", "kw_only=True"], "):")
+    head = layout(f"class {struct.name}(", [struct.base, *tag, "frozen=True", "kw_only=True"], "):")
     return "\n\n" + head + "".join(lines or ["    pass\n"])
 
 
@@ -435,7 +435,7 @@ def render_repairs(structs: dict[str, Struct]) -> str:
     for name, struct in sorted(structs.items()):
         fields = (part for part in struct.fields.values() if part.marks and part.wire != "_meta")
         if marks := [f'"{part.wire}": "{part.marks}"' for part in fields]:
-            text += laid_out(f'"{name}": {{', marks, "},", "    ")
+            text += layout(f'"{name}": {{', marks, "},", "    ")
     return text
 
 
@@ -446,12 +446,12 @@ def render_methods(defs: dict[str, Schema], kind: str, stable: set[str]) -> str:
             method, side = json.dumps(schema["x-method"]), SIDES[schema["x-side"]]
             result = name.removesuffix("Request") + "Response" if kind == "Request" else "None"
             parts = [method, f'"{side}"', f'"{kind.lower()}"', name, result, str(name in stable)]
-            text += laid_out(f"{method}: Method(", parts, "),", "    ")
+            text += layout(f"{method}: Method(", parts, "),", "    ")
     return text
 
 
 def fetch(folder: Path) -> Path:
-    """The schema folder of the pinned package, downloaded with npm and checked against the pinned hash."""
+    """Download the pinned package with npm, check its hash, and return its schema folder."""
     command = ["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent", "--pack-destination", str(folder)]
     try:
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)

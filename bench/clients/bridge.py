@@ -1,4 +1,4 @@
-"""`bridge`: what a client on the socket sees of an agent, with `dragoman serve` between them, a process of its own.
+"""`bridge`: the view of a client on the socket, with `dragoman serve` as a process between it and the agent.
 
 `--tool-every N` (the argument that says how many of something): N clients follow the same session.
 """

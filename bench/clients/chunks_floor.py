@@ -21,7 +21,7 @@ def main() -> None:
         stdin, stdout = agent.stdin.fileno(), agent.stdout.fileno()
 
         def ask(request_id: int, method: str, params: object) -> list[bytes]:
-            """Every line up to and with the answer."""
+            """Yield every line up to and including the answer."""
             request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
             os.write(stdin, json.dumps(request).encode() + b"\n")
             marker = b'{"jsonrpc": "2.0", "id": %d,' % request_id

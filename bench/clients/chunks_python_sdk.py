@@ -12,7 +12,7 @@ from bench.clients.report import WARM_UP_CHUNKS, arguments, check_order, report
 
 
 class Client(acp.Client):  # type: ignore[misc]  # the SDK is installed in the peer's environment only: Any to us
-    """Keeps what it is told, and knows when all of it has come: the SDK handles each update in a task of its own."""
+    """A client that keeps each text and notices when all have come: the SDK handles each update in its own task."""
 
     def __init__(self) -> None:
         self.expect(0)

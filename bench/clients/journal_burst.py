@@ -34,7 +34,7 @@ TICK = 0.001
 
 
 class Recorded:
-    """A connection whose every frame goes into the journal, both ways."""
+    """A connection that stores every frame in the journal, in both directions."""
 
     def __init__(self, journal: SqliteJournal, name: str) -> None:
         self.name = name

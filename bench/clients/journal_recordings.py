@@ -1,4 +1,4 @@
-"""`journal`, how large a file the recordings of real agents make: the bytes of the file, and those of its frames.
+"""`journal`: the size of a file with the recordings of real agents: the bytes of the file, and those of its frames.
 
 python -m bench.clients.journal_recordings FOLDER
 """
@@ -18,7 +18,7 @@ from dragoman.journal.transfer import import_lines
 
 
 async def store_recordings(path: Path, recordings: Sequence[Path]) -> int:
-    """The bytes of their frames, which are then in a journal at the path."""
+    """Store the recordings in a journal at the path; return the bytes of their frames."""
     frames = 0
     async with await SqliteJournal.open(path) as journal:
         for one in recordings:

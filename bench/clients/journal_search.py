@@ -56,8 +56,8 @@ async def library(journal: SqliteJournal, count: int) -> None:
         await journal.append([], [RowChanges(name, 0, [*stored, session], (), (), docs)])
 
 
-async def compared(journal: SqliteJournal, path: Path, words: str) -> tuple[float, float]:
-    """Seconds by the index, and by looking through all. A fault when they do not find the same."""
+async def compare(journal: SqliteJournal, path: Path, words: str) -> tuple[float, float]:
+    """Return the seconds of a search by the index and of a scan; exit if they do not find the same."""
     query = SearchQuery(text=f'"{words}"')
     found = len(await journal.search(SearchQuery(text=query.text, limit=MAX_RANKED)))
     by_index = await middle(lambda: journal.search(query))
@@ -81,9 +81,9 @@ async def main() -> None:
         async with await SqliteJournal.open(path) as journal:
             await library(journal, given.count)
             index_seconds = time.perf_counter() - started
-            search_seconds, scan_seconds = await compared(journal, path, RARE)
-            frequent_seconds, frequent_scan_seconds = await compared(journal, path, FREQUENT)
-            phrase_seconds, phrase_scan_seconds = await compared(journal, path, PHRASE)
+            search_seconds, scan_seconds = await compare(journal, path, RARE)
+            frequent_seconds, frequent_scan_seconds = await compare(journal, path, FREQUENT)
+            phrase_seconds, phrase_scan_seconds = await compare(journal, path, PHRASE)
         report(
             index_seconds=index_seconds,
             search_seconds=search_seconds,

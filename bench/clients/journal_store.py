@@ -28,8 +28,8 @@ OPENED_TOOL_EVERY = 100
 TRIES = 15
 
 
-async def written(journal: SqliteJournal, name: str, count: int, tool_every: int) -> float:
-    """Streams as an agent would, and commits as it comes; seconds."""
+async def write_session(journal: SqliteJournal, name: str, count: int, tool_every: int) -> float:
+    """Stream frames as an agent would and commit each as it comes; return the seconds."""
     await journal.register_connection(Connection(id=name, agent="raw", at=0.0))
     recorder = ConnectionRecorder(journal, Connection(id=name, agent="raw", at=0.0))
     recorder.add_session(SessionRecord(name))
@@ -71,12 +71,12 @@ async def main() -> None:
     given = arguments()
     with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
         async with await SqliteJournal.open(Path(folder, "frames.db")) as journal:
-            write_seconds = await written(journal, "long", given.count, 0)
+            write_seconds = await write_session(journal, "long", given.count, 0)
             read_seconds = await read_back(journal, "long", given.count)
 
         async with await SqliteJournal.open(Path(folder, "session.db")) as journal:
             opened = min(OPENED, given.count)
-            await written(journal, "opened", opened, OPENED_TOOL_EVERY)
+            await write_session(journal, "opened", opened, OPENED_TOOL_EVERY)
             rows_seconds = await middle(lambda: journal.rows("opened"))
             fold_seconds = await middle(lambda: maintenance.fold_session(journal, "opened"))
 

@@ -10,12 +10,12 @@ STATUS = Path("/proc/self/status")
 
 
 def resident() -> int:
-    """Resident memory now; where the system does not tell, the most there has been."""
+    """Return the resident memory in bytes; the peak, if the system does not report the current value."""
     return _field("VmRSS") or peak()
 
 
 def peak() -> int:
-    """The most resident memory there has been.
+    """Return the peak of the resident memory in bytes.
 
     On Linux from `VmHWM`: `ru_maxrss` starts there with the size of the parent, which is not ours to count.
     """

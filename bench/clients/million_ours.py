@@ -1,4 +1,4 @@
-"""`million` with Dragoman: one long run, with a mark at each tenth of it. The program itself keeps nothing."""
+"""`million` with Dragoman: one long run, with a mark at each tenth of it. The program itself stores nothing."""
 
 from __future__ import annotations
 

@@ -37,16 +37,16 @@ def main(what: str, count: int) -> None:
         text = json.dumps({"sessionId": "s", "toolCall": {"toolCallId": "t", **call}, "options": []})
         text = text.replace("{cwd}", str(workspace.cwd))
         if what == "decode":
-            seconds = _timed(lambda: json.loads(text))
+            seconds = _time(lambda: json.loads(text))
         else:
             request = Requests("s", "demo", workspace).of_tool_call(msgspec.Raw(text.encode()), None)
             policy = build_policy("edit-inside", user=_rules(count), home=Path(folder, "home"))
-            seconds = _timed(lambda: policy.judge(request, workspace))
+            seconds = _time(lambda: policy.judge(request, workspace))
     print(json.dumps({"seconds": seconds}))
 
 
 def _rules(count: int) -> list[PolicyRule]:
-    """A mix as people write it: none of them is about what is asked, so that all must be looked at."""
+    """Return a usual mix of rules, none of which matches the request, so that all must be looked at."""
     kinds = (
         lambda number: PolicyRule("deny", path=f"**/secret{number}/**"),
         lambda number: PolicyRule("allow", command=f"tool{number} *"),
@@ -57,7 +57,7 @@ def _rules(count: int) -> list[PolicyRule]:
     return [kinds[number % len(kinds)](number) for number in range(count)]
 
 
-def _timed(act: Callable[[], object]) -> float:
+def _time(act: Callable[[], object]) -> float:
     for _ in range(ROUNDS // 10):
         act()
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Shared by all measured programs: its arguments, the check of what it saw, the one line it prints."""
+"""Shared by all measured programs: their arguments, the check of the received chunks, the line that they print."""
 
 from __future__ import annotations
 

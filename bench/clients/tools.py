@@ -109,7 +109,7 @@ async def _over_stdio(command: str, args: list[str], env: dict[str, str]) -> Asy
 
 
 async def ours(transport: str, what: str) -> None:
-    """Our server, in a process of its own like the bare one; until its stdin ends."""
+    """Run our server until stdin ends, in a process of its own like the bare one."""
     from dragoman.evaluation.server import ToolServer
     from dragoman.wire.vocabulary import McpServerHttp, McpServerStdio
 
@@ -127,7 +127,7 @@ async def ours(transport: str, what: str) -> None:
 
 
 async def serve(transport: str) -> None:
-    """The bare server."""
+    """Run the bare server."""
     tool = mcp_types.Tool(name="find", input_schema={"type": "object", "properties": {"sku": {"type": "string"}}})
 
     async def list_tools(_: Any, __: Any) -> mcp_types.ListToolsResult:

@@ -22,7 +22,7 @@ from dragoman.translate.ingest.importer import Importer
 
 
 def decode(transcripts: list[Transcript]) -> tuple[float, int]:
-    """Seconds, and bytes: reading the files is part of both."""
+    """Decode all lines; return the seconds, reading included, and the bytes."""
     read = msgspec.json.Decoder().decode
     size = 0
     began = time.perf_counter()
@@ -37,8 +37,8 @@ def decode(transcripts: list[Transcript]) -> tuple[float, int]:
     return time.perf_counter() - began, size
 
 
-async def taken(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[float, int]:
-    """Seconds, and frames."""
+async def import_all(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[float, int]:
+    """Import all transcripts; return the seconds and the number of frames."""
     began = time.perf_counter()
     importer = Importer(journal)
     frames = sum(done.frames for done in await importer.import_all(transcripts))
@@ -52,8 +52,8 @@ async def main(folder: Path) -> None:
     decoding, size = decode(transcripts)
     with tempfile.TemporaryDirectory() as place:
         async with await SqliteJournal.open(Path(place, "journal.db")) as journal:
-            importing, frames = await taken(journal, transcripts)
-            again, more = await taken(journal, transcripts)
+            importing, frames = await import_all(journal, transcripts)
+            again, more = await import_all(journal, transcripts)
     if more or not frames:
         raise SystemExit(f"{frames} frames came in, and {more} the second time")
     report(

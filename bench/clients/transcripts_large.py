@@ -1,4 +1,4 @@
-"""`transcripts_large`: one long transcript, made here and imported; the most memory that took, of all processes.
+"""`transcripts_large`: one long transcript, made here and imported; the peak memory of all processes.
 
 python -m bench.clients.transcripts_large MEGABYTES
 """
@@ -33,7 +33,7 @@ USAGE = {"input_tokens": 10, "output_tokens": 20, "cache_read_input_tokens": 100
 
 
 class Talk:
-    """A conversation with Claude Code without an end, as its transcript tells it. The same each time."""
+    """An endless transcript of a conversation with Claude Code, the same each time."""
 
     def __init__(self) -> None:
         self._chance = random.Random(1)

@@ -1,4 +1,4 @@
-"""`watch_idle`: a folder of transcripts that nobody writes to, watched.
+"""`watch_idle`: watch a folder of transcripts to which no program writes.
 
 python -m bench.clients.watch_idle prepare FOLDER COUNT
 python -m bench.clients.watch_idle native|polling FOLDER COUNT SECONDS
@@ -69,7 +69,7 @@ async def watch(folder: Path, count: int, seconds: float, *, use_notifications: 
 
 
 def look(folder: Path) -> float:
-    """Seconds that it takes to ask for the state of every file, and nothing else."""
+    """Return the seconds that it takes to ask for the state of every file, and nothing else."""
     began = time.perf_counter()
     for parent, _, names in os.walk(folder):
         for name in names:
