@@ -27,7 +27,7 @@ from dragoman.proc.reaper import reaper
 from dragoman.session.launch import launch
 from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import SeenRequest, Server, serve
-from dragoman.testing.model.reply import AUXILIARY_REPLY
+from dragoman.testing.model.conversation import AUXILIARY_REPLY
 from dragoman.testing.tee import recorded
 
 from .catalog import AGENTS, NODE, RealAgent

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.agents.preset import built_in, load_preset
 from dragoman.config import load
-from dragoman.testing.model.reply import AUXILIARY_REPLY
+from dragoman.testing.model.conversation import AUXILIARY_REPLY
 
 from .catalog import AGENTS
 from .conftest import LIMIT, staged

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.agents.demo.workspace_scenes import FORM
+from dragoman.agents.demo.requests import DOCUMENT
 from dragoman.cli.form import CAUTION, MAX_LINES, OpenPage, QuestionAsker
 from dragoman.cli.output import Outbox
 from dragoman.cli.screen import Screen, without_colours
@@ -92,7 +92,7 @@ def accepted(**content: Any) -> QuestionAnswer:
     return QuestionAnswer("accept", content)
 
 
-DEMO = question(mode="form", requestedSchema=FORM)
+DEMO = question(mode="form", requestedSchema=DOCUMENT.form)
 NAME = {"type": "string", "title": "Your name"}
 
 

@@ -10,8 +10,8 @@ from dragoman.errors import DeadlineExceeded, InputError, OutputInvalid, Session
 from dragoman.evaluation.output_run import OutputRun
 from dragoman.record import events
 from dragoman.testing.clock import ManualClock
+from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import session_of
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 

@@ -82,7 +82,7 @@ def _exits() -> Iterator[Case]:
                 session={"on_permission": _never} if state == "in_permission" else {},
             )
         yield _cancelled(f"exits_in_cancel_{how}", "before more", usable=False)
-        yield Case(f"exits_after_the_turn_{how}", "before", usable=False)
+        yield Case(f"exits_after_the_run_{how}", "before", usable=False)
 
 
 async def _never(request: object) -> None:
@@ -117,7 +117,7 @@ CASES: tuple[Case, ...] = (
     Case("huge_numbers", FULL_TEXT, reported="digits"),
     Case("not_a_number", FULL_TEXT),
     Case("garbage_first", FULL_TEXT, reported="loading"),
-    Case("garbage_after_the_turn", FULL_TEXT, reported="WARN bye"),
+    Case("garbage_after_the_run", FULL_TEXT, reported="WARN bye"),
     Case("pretty_printed", FULL_TEXT, reported="not JSON"),
     Case("two_objects_on_a_line", FULL_TEXT),
     Case("half_lines", "before ü after"),
@@ -133,7 +133,7 @@ CASES: tuple[Case, ...] = (
     _run("oversized_answer_id_last", errors.InvalidFrame, "over the line limit", runtime=SMALL),
     Case("oversized_request", "answered -32600", reported="over the limit", runtime=SMALL),
     Case("last_line_without_newline", FULL_TEXT, usable=False),
-    _run("cut_line", errors.AgentCrashed, "exit code 1", usable=False, reported="not JSON"),
+    _run("truncated_line", errors.AgentCrashed, "exit code 1", usable=False, reported="not JSON"),
     _start("content_length_headers", errors.StartTimeout, pass_s=LIMITS.start_timeout),
     # rpc
     _start("wrong_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start_timeout),
@@ -246,7 +246,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "test_questions.py": (
         "permission_flood",
         "permission_flood_then_exit",
-        "permission_after_the_turn",
+        "permission_after_the_run",
         "permission_unreadable",
         "files_of_others",
         "cancelled_while_asking",

@@ -17,8 +17,8 @@ from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import SessionRows
 from dragoman.record.events import AssistantDelta
+from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import Turn
-from dragoman.testing.stage import session_of
 
 HERE = Path(__file__).parent
 SESSIONS = 20

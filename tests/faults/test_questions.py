@@ -64,11 +64,9 @@ async def test_the_end_of_an_agent_is_heard_of_while_more_questions_are_open_tha
         assert len(session.fold.permissions) == 300  # what it wrote before its end was read
 
 
-async def test_a_question_after_the_turn_is_answered_and_belongs_to_no_run(
-    neighbour: Neighbour, tmp_path: Path
-) -> None:
+async def test_a_question_after_the_run_is_answered_and_belongs_to_no_run(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
-    async with untouched(neighbour), rogue("permission_after_the_turn", witness) as runtime:
+    async with untouched(neighbour), rogue("permission_after_the_run", witness) as runtime:
         session = await runtime.open_session(config(tmp_path, witness))
         assert (await session.run("go")).text == "fine"
         assert (await session.run("go")).text == "no"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dragoman.testing.rogue import command
-from dragoman.testing.rogue.registry import behaviours, table
+from dragoman.testing.rogue.agent import behaviours, table
 
 from .cases import CASES, ELSEWHERE
 
@@ -46,7 +46,7 @@ def test_a_name_that_is_none_is_an_error_that_says_so() -> None:
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
     program = (
-        "import sys; from dragoman.testing.rogue.registry import behaviours; behaviours();"
+        "import sys; from dragoman.testing.rogue.agent import behaviours; behaviours();"
         "loaded = {name.partition('.')[0] for name in sys.modules};"
         "print(loaded - set(sys.stdlib_module_names) - {'dragoman', '__main__'})"
     )

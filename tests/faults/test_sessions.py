@@ -70,7 +70,7 @@ async def test_what_is_said_before_the_session_has_a_name_is_kept_for_it(neighbo
     assert not witness.diagnostics
 
 
-async def test_what_is_said_after_the_turn_belongs_to_the_session_and_to_no_run(
+async def test_what_is_said_after_the_run_belongs_to_the_session_and_to_no_run(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
     witness = Witness()

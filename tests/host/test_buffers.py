@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.host.files.files import WorkspaceFiles
-from dragoman.host.files.text_files import MAX_FILE_BYTES, FileText, WriteTarget
+from dragoman.host.files import MAX_FILE_BYTES, FileText, WorkspaceFiles, WriteTarget
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace

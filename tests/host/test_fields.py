@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.question.fields import (
+from dragoman.host.question.form import (
     BooleanField,
     Choice,
     ChoiceField,

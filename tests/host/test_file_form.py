@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.files.text_files import comparable_text, preserve_form
+from dragoman.host.files import comparable_text, preserve_form
 
 texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
 

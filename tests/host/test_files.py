@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.files import text_files
+from dragoman.host import files
 from dragoman.host.permission import PermissionRequest
 from dragoman.workspace import Workspace
 
@@ -112,7 +112,7 @@ async def test_a_byte_order_mark_is_read_as_it_is(agent: Agent, file: Path) -> N
 
 
 async def test_a_line_is_not_looked_for_without_end(agent: Agent, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "MAX_SEARCH_BYTES", 1024 * 1024)
+    monkeypatch.setattr(files, "MAX_SEARCH_BYTES", 1024 * 1024)
     os.truncate(file, 1 << 40)  # a terabyte of nothing, which takes no space
     async with asyncio.timeout(LIMIT):
         error = await agent.refused("fs/read_text_file", path=str(file), line=9)
@@ -137,7 +137,7 @@ async def test_dots_and_double_slashes_are_nothing(agent: Agent, file: Path) -> 
 async def test_a_file_over_the_limit_is_read_in_parts(agent: Agent, workspace: Workspace) -> None:
     path = workspace.cwd / "big"
     with path.open("wb") as file:
-        file.write(b"first\n" + b"x" * text_files.MAX_FILE_BYTES + b"\nlast\n")
+        file.write(b"first\n" + b"x" * files.MAX_FILE_BYTES + b"\nlast\n")
     error = await agent.refused("fs/read_text_file", path=str(path))
     assert error.code == -32602
     assert "`line` and `limit`" in error.message
@@ -239,7 +239,7 @@ def test_a_write_that_the_system_ends_halfway_leaves_the_old_file(workspace: Wor
     script = """
 import resource, sys
 from pathlib import Path
-from dragoman.host.files.text_files import write_text
+from dragoman.host.files import write_text
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
@@ -329,7 +329,7 @@ async def test_a_file_in_the_place_of_a_folder_is_refused(agent: Agent, file: Pa
 
 
 async def test_content_over_the_limit_is_refused(agent: Agent, file: Path) -> None:
-    error = await agent.refused("fs/write_text_file", path=str(file), content="x" * (text_files.MAX_FILE_BYTES + 1))
+    error = await agent.refused("fs/write_text_file", path=str(file), content="x" * (files.MAX_FILE_BYTES + 1))
     assert error.code == -32602
     assert error.message.startswith("content: has 10485761 bytes")
     assert file.read_bytes() == LINES.encode()

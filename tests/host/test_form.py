@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.agents.demo.workspace_scenes import FORM
+from dragoman.agents.demo.requests import DOCUMENT
 from dragoman.errors import InputError
-from dragoman.host.question.fields import BooleanField, Choice, ChoiceField, ChoicesField, NumberField, TextField
-from dragoman.host.question.form import Form, read_form
+from dragoman.host.question.form import (
+    BooleanField,
+    Choice,
+    ChoiceField,
+    ChoicesField,
+    Form,
+    NumberField,
+    TextField,
+    read_form,
+)
 
 
 def form_of(required: list[str] | None = None, /, **properties: Any) -> Form:
@@ -26,7 +34,7 @@ def field_of(schema: dict[str, Any]) -> Any:
 
 
 def test_each_kind_of_property_becomes_its_field() -> None:
-    form = read_form(msgspec.json.encode(FORM))
+    form = read_form(msgspec.json.encode(DOCUMENT.form))
     assert form.title == "About you"
     assert [(field.name, type(field), field.required) for field in form.fields] == [
         ("colour", ChoiceField, True),
@@ -117,7 +125,7 @@ def test_reading_tries_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     def tried(pattern: str, text: str) -> str:
         raise AssertionError("others wait while a question is read")
 
-    monkeypatch.setattr("dragoman.host.question.fields.match_pattern", tried)
+    monkeypatch.setattr("dragoman.host.question.form.match_pattern", tried)
     assert field_of({"type": "string", "pattern": "^(a+)+$", "default": "aaa"}).default == "aaa"
 
 
@@ -128,7 +136,7 @@ def test_what_is_no_schema_of_an_object_is_no_form(schema: bytes) -> None:
 
 
 def test_content_that_does_not_fit_is_told_field_by_field() -> None:
-    form = read_form(msgspec.json.encode(FORM))
+    form = read_form(msgspec.json.encode(DOCUMENT.form))
     with pytest.raises(InputError) as failed:
         form.validate({"files": -1, "shoe": 43})
     assert str(failed.value) == (
@@ -139,7 +147,7 @@ def test_content_that_does_not_fit_is_told_field_by_field() -> None:
 
 
 def test_defaults_are_offers_and_are_not_sent_by_themselves() -> None:
-    form = read_form(msgspec.json.encode(FORM))
+    form = read_form(msgspec.json.encode(DOCUMENT.form))
     assert form.validate({"colour": "red"}) == {"colour": "red"}
     assert form.validate({**form.defaults, "colour": "red", "name": None}) == {
         "colour": "red",
@@ -154,7 +162,7 @@ KEYS = st.sampled_from(["colour", "name", "files", "languages", "happy", "other"
 
 @given(st.dictionaries(KEYS, VALUES))
 def test_what_is_let_through_is_what_was_given_and_fits(content: dict[str, object]) -> None:
-    form = read_form(msgspec.json.encode(FORM))
+    form = read_form(msgspec.json.encode(DOCUMENT.form))
     try:
         taken = form.validate(content)
     except InputError:
@@ -183,7 +191,7 @@ def test_no_property_breaks_a_form(properties: dict[str, Any]) -> None:
 
 
 def test_errors_are_listed_by_field_for_a_page_that_shows_them_beside_it() -> None:
-    form = read_form(msgspec.json.encode(FORM))
+    form = read_form(msgspec.json.encode(DOCUMENT.form))
     assert form.errors({"files": -1, "shoe": 43}) == {
         "shoe": "is not a field of this form",
         "colour": "is required",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.terminal.text import TextTail
+from dragoman.host.terminal.output import TextTail
 
 
 def fed(limit: int, *pieces: bytes) -> TextTail:

@@ -11,9 +11,8 @@ from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import PermissionAnswer, PermissionRequest, answer_later
 from dragoman.host.policy.remembered import REMEMBERED_FILE, Remembered
-from dragoman.host.policy.rulebook import Rulebook, RuleSources
+from dragoman.host.policy.rulebook import Rulebook, RuleSources, trust
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.policy.trust import trust
 from dragoman.record import notes
 from dragoman.testing.clock import ManualClock
 from dragoman.workspace import Workspace

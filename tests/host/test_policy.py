@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.matching import match_rule
-from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build_policy
+from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build_policy, match_rule
 from dragoman.host.policy.rules import PolicyRule, Verdict
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace

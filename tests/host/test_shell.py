@@ -16,10 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.shell import tree as shell_tree
+from dragoman.host.shell import reader
 from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in
-from dragoman.host.shell.reader import MAX_LENGTH, Script, ShellCommand, read_script
-from dragoman.host.shell.tree import agrees
+from dragoman.host.shell.reader import MAX_LENGTH, Script, ShellCommand, read_script, tree_agrees
 from dragoman.host.shell.words import Unreadable
 
 
@@ -482,14 +481,14 @@ def test_what_is_fed_by_others_is_dynamic(line: str) -> None:
 def test_two_readers_must_find_the_same_commands() -> None:
     commands: list[SimpleCommand] = []
     commands_in("é a; b | c", commands)
-    assert agrees("é a; b | c", commands)
-    assert not agrees("é a; b | c", commands[:2])
-    assert not agrees("é a; b", commands)
-    assert not agrees("é 'a; b | c", commands)
+    assert tree_agrees("é a; b | c", commands)
+    assert not tree_agrees("é a; b | c", commands[:2])
+    assert not tree_agrees("é a; b", commands)
+    assert not tree_agrees("é 'a; b | c", commands)
 
 
 def test_a_line_that_the_readers_see_differently_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell_tree, "agrees", lambda line, commands: False)
+    monkeypatch.setattr(reader, "tree_agrees", lambda line, commands: False)
     assert read_script("ls").unclear
 
 

@@ -7,39 +7,34 @@ import sys
 import tomllib
 from importlib import resources
 
-import pytest
+from dragoman.host.shell.programs import tables
 
-from dragoman.host.shell import indirect_execution, wrappers
-
-DATA = resources.files("dragoman.host.shell") / "data"
+TABLES = resources.files("dragoman.host.shell") / "programs.toml"
 
 
-@pytest.mark.parametrize("name", ["wrappers.toml", "indirect_execution.toml"])
-def test_a_table_ships_with_the_package_and_describes_its_fields(name: str) -> None:
-    text = (DATA / name).read_text(encoding="utf-8")
+def test_the_tables_ship_with_the_package_and_describe_their_fields() -> None:
+    text = TABLES.read_text(encoding="utf-8")
     schema = text[: text.index("\n[")]
     for table in tomllib.loads(text):
         assert f"[{table}" in schema, table
 
 
 def test_a_program_is_described_once() -> None:
-    table = wrappers._table()
-    groups = [frozenset(table.wrappers), table.programs.runners, table.programs.shells, table.programs.other_shells]
+    programs = tables().programs
+    groups = [frozenset(tables().wrappers), programs.runners, programs.shells, programs.other_shells]
     assert sum(map(len, groups)) == len(frozenset().union(*groups))
 
 
 def test_every_reason_is_one_of_the_table() -> None:
-    table = indirect_execution._table()
-    assert {builtins.reason for builtins in table.builtins} == set(table.reasons)
+    assert {builtins.reason for builtins in tables().builtins} == set(tables().reasons)
 
 
 def test_tables_are_read_only_when_a_command_is_judged() -> None:
     code = (
         "import dragoman.host.policy.policy, dragoman.host.shell.reader as reader\n"
-        "from dragoman.host.shell import indirect_execution, wrappers\n"
-        "tables = (wrappers._table, indirect_execution._table)\n"
-        "assert [table.cache_info().misses for table in tables] == [0, 0]\n"
+        "from dragoman.host.shell.programs import tables\n"
+        "assert tables.cache_info().misses == 0\n"
         "reader.read_script('sudo ls'); reader.read_script('sudo rm x')\n"
-        "assert [table.cache_info().misses for table in tables] == [1, 1]\n"
+        "assert tables.cache_info().misses == 1\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.terminal.text import MAX_LINE_CHARS, MAX_SEQUENCE_CHARS, TerminalText, TextTail
+from dragoman.host.terminal.output import MAX_LINE_CHARS, MAX_SEQUENCE_CHARS, TerminalText, TextTail
 
 
 def read(*pieces: bytes, limit: int = 1_000_000, rows: int = 24, ended: bool = True) -> tuple[str, bool]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dragoman.host.terminal.output import LIVE_TAIL_BYTES, Chunk
+from dragoman.host.terminal.terminal import BUDGET, ReadThrottle
 from dragoman.host.terminal.terminals import MAX_RELEASED_TERMINALS, MAX_TERMINALS, RELEASED_OUTPUT_BYTES
-from dragoman.host.terminal.throttle import BUDGET, ReadThrottle
 from dragoman.testing.leaks import nothing_left
 
 from .conftest import LIMIT, Commands, Make

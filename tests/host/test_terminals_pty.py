@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from dragoman.host.terminal.output import Chunk
-from dragoman.host.terminal.terminal import TerminalSummary
+from dragoman.host.terminal.terminal import ReadThrottle, TerminalSummary
 from dragoman.host.terminal.terminals import terminal_options
-from dragoman.host.terminal.throttle import ReadThrottle
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace

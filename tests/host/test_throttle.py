@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman.host.terminal.throttle import BUDGET, BURST, ReadThrottle, read_throttle
+from dragoman.host.terminal.terminal import BUDGET, BURST, ReadThrottle, read_throttle
 
 
 async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:

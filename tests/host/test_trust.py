@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError, InputError
+from dragoman.host.policy.rulebook import MAX_POLICY_BYTES, trust, untrust, workspace_policy
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.policy.trust import MAX_POLICY_BYTES, trust, untrust, workspace_policy
 
 RULES = '[[rules]]\nanswer = "allow"\ncommand = "make *"\n'
 
@@ -126,7 +126,7 @@ def test_two_processes_that_trust_at_the_same_time_both_do(home: Path, tmp_path:
         (folder / ".dragoman").mkdir(parents=True)
         (folder / ".dragoman" / "policy.toml").write_text(RULES)
     program = (
-        "import sys; from pathlib import Path; from dragoman.host.policy.trust import trust\n"
+        "import sys; from pathlib import Path; from dragoman.host.policy.rulebook import trust\n"
         "for folder in sys.argv[2:]: trust(Path(sys.argv[1]), Path(folder))"
     )
     running = [

@@ -9,8 +9,8 @@ from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.memory import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.session import Session
+from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import session_of
 
 
 async def journal_client_of(journal: MemoryJournal) -> JournalClient:

@@ -18,7 +18,7 @@ from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.protocols import Command
 from dragoman.protocol import requests
 from dragoman.session.options import SessionConfig
-from dragoman.testing.stage import LIMIT
+from dragoman.testing.memory import LIMIT
 from dragoman.workspace import Workspace
 
 NewHub = Callable[[], Hub]

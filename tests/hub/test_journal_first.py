@@ -27,8 +27,8 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
+from dragoman.testing.memory import LIMIT, config, runtime_of, session_of
 from dragoman.testing.scripted import Answer, ReceivedRequest, ScriptedAgent, Turn
-from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
 from hub.journaled import journal_client_of, journaled_session

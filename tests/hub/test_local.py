@@ -13,7 +13,7 @@ import dragoman
 from dragoman.hub.hub import Hub
 from dragoman.hub.local import open_session, resume_session, run, run_sync
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.stage import LIMIT
+from dragoman.testing.memory import LIMIT
 
 
 async def stored_texts(home: Path) -> list[str]:

@@ -23,8 +23,8 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Command, Position
 from dragoman.journal.rows import RowChanges
 from dragoman.protocol import requests
+from dragoman.testing.memory import LIMIT, config, runtime_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.wire.peer import Peer
 from dragoman.workspace import Workspace
 

@@ -24,7 +24,7 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.protocol import requests
 from dragoman.record.events import AssistantDelta, RunCompleted
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.stage import LIMIT
+from dragoman.testing.memory import LIMIT
 from dragoman.wire.messages import Notification
 from hub.test_commands import OWNER, NewHub, config, idle, texts, until
 from journal.talk import Talk

@@ -11,8 +11,8 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.record import events
 from dragoman.session.handle import SessionHandle
 from dragoman.session.journal_client import JournalClient
+from dragoman.testing.memory import config, runtime_of
 from dragoman.testing.scripted import Answer, Params, ReceivedRequest, ScriptedAgent
-from dragoman.testing.stage import config, runtime_of
 from hub.journaled import journal_client_of
 
 SAME = [("user", "go"), ("agent", "Hel"), ("agent", "lo.")]

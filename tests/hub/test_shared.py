@@ -15,7 +15,7 @@ from dragoman.hub.owned_session import OwnedSession
 from dragoman.protocol import requests
 from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.stage import LIMIT
+from dragoman.testing.memory import LIMIT
 from hub.test_commands import NewHub, config, idle, texts, until
 
 

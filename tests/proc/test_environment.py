@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import CommandNotFound, InputError
-from dragoman.proc import loginshell
-from dragoman.proc.environment import WITHHELD_VARIABLES, agent_environment, find_command, resolve_command
-from dragoman.proc.loginshell import PATH_BEGIN, PATH_END, login_path, parse_path
+from dragoman.proc import environment
+from dragoman.proc.environment import (
+    PATH_BEGIN,
+    PATH_END,
+    WITHHELD_VARIABLES,
+    agent_environment,
+    find_command,
+    login_path,
+    parse_path,
+    resolve_command,
+)
 from dragoman.proc.spawn import spawn
 
 from .conftest import Agents, Lifeline
@@ -187,7 +195,7 @@ def test_the_login_shell_is_asked_once(home: Path, env: dict[str, str]) -> None:
 def test_a_login_shell_that_hangs_is_given_up_and_killed_with_its_children(
     tmp_path: Path, lifeline: Lifeline, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loginshell, "LOGIN_SHELL_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(environment, "LOGIN_SHELL_TIMEOUT_S", 1.0)
     agents = Agents(tmp_path, lifeline)
     _, *options, code = agents.command(
         "child('stubborn(); live(\"child\"); rest()'); stubborn(); live('shell'); rest()"

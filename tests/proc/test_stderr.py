@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.proc.stderr import TRUNCATION_MARK, StderrTail
+from dragoman.proc.link import TRUNCATION_MARK, StderrTail
 
 
 def fed(*pieces: bytes, **limits: int) -> StderrTail:

@@ -12,8 +12,8 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, event_from_fact, raw_part, to_json
 from dragoman.record.text import GrowingText
+from dragoman.testing.memory import play, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import play, session_of
 
 E = TypeVar("E", bound=events.EventBase)
 

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from dragoman.testing.memory import MemoryLink
-from dragoman.testing.side import AgentMain
+from dragoman.testing.scripted import AgentMain
 from dragoman.wire.framing import LineFramer
 from dragoman.wire.messages import Oversized
 

@@ -9,8 +9,8 @@ from dragoman.record import events
 from dragoman.session.run import MAX_WAITING_EVENTS
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire import transport
 
 TOTAL = 4 * MAX_WAITING_EVENTS

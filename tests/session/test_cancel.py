@@ -12,8 +12,8 @@ from dragoman.record import events
 from dragoman.session.run import Run
 from dragoman.session.session import Session
 from dragoman.session.spec import Limits
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of, session_of
 
 # Graces that a test has to sit out.
 QUICK = {"limits": Limits(cancel_timeout=0.05, close_timeout=0.05)}

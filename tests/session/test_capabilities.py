@@ -12,8 +12,8 @@ from dragoman.errors import CapabilityMissing, InputError
 from dragoman.session.prompt import AudioAttachment, ImageAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.testing.memory import config, runtime_of
 from dragoman.testing.scripted import ScriptedAgent
-from dragoman.testing.stage import config, runtime_of
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 

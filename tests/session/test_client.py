@@ -21,7 +21,7 @@ from dragoman.session.handle import handle_of
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.stage import LIMIT, config
+from dragoman.testing.memory import LIMIT, config
 from dragoman.workspace import Workspace
 
 

@@ -19,8 +19,8 @@ from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.demo import demo_spec
+from dragoman.testing.memory import LIMIT, config, play, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import LIMIT, config, play, runtime_of, session_of
 from dragoman.workspace import Workspace
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

@@ -16,8 +16,8 @@ from dragoman.session.run import IDLE_LOOKS, IdleWatch, Run
 from dragoman.session.session import Session
 from dragoman.session.spec import Limits
 from dragoman.testing.clock import ManualClock
+from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import Script, ScriptedAgent, Turn
-from dragoman.testing.stage import session_of
 
 
 def session_on(

@@ -16,8 +16,8 @@ from dragoman.record.fold import Direction
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.testing.memory import config, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, Update
 from session.servers import settled
 

@@ -10,8 +10,8 @@ import pytest
 from dragoman.journal.memory import MemoryJournal
 from dragoman.record import events
 from dragoman.record.events import Event
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of, session_of
 from hub.journaled import journal_client_of
 
 

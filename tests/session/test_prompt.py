@@ -21,8 +21,8 @@ from dragoman.session.prompt import (
     TextAttachment,
     assemble,
 )
+from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import ScriptedAgent
-from dragoman.testing.stage import session_of
 
 PLAIN = Capabilities(protocol_version=1)
 RICH = Capabilities(protocol_version=1, image=True, audio=True, embedded_context=True)

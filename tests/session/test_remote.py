@@ -23,8 +23,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing import conformance
 from dragoman.testing.demo import demo_in_memory
-from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.side import AgentMain
+from dragoman.testing.scripted import AgentMain, ScriptedAgent, Turn
 from dragoman.workspace import Workspace
 from session.servers import HttpServer, websocket_server
 

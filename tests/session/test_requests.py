@@ -22,8 +22,8 @@ from dragoman.errors import (
 from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.vocabulary import TextContent
 from dragoman.workspace import Workspace

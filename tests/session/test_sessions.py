@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.errors import InvalidFrame, SessionBusy
 from dragoman.record.events import Event
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
-from dragoman.testing.stage import config, runtime_of, session_of
 
 
 def info(number: int) -> dict[str, str]:

@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.errors import CapabilityMissing, InputError, RequestFailed
 from dragoman.session.session import Session
+from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
-from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire.connection import RpcRefusal
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "do", "name": "Do"}]}

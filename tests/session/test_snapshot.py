@@ -18,8 +18,8 @@ from dragoman.hub.local import open_session, resume_session
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.memory import LIMIT, config, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
-from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 

@@ -23,8 +23,8 @@ from dragoman.errors import (
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.clock import ManualClock
+from dragoman.testing.memory import LIMIT, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
-from dragoman.testing.stage import LIMIT, runtime_of
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 

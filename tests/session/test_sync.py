@@ -18,7 +18,7 @@ from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.stage import LIMIT
+from dragoman.testing.memory import LIMIT
 
 
 @pytest.fixture(autouse=True)

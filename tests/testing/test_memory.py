@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.proc.link import AgentLink
 from dragoman.testing.memory import MemoryLink
-from dragoman.testing.side import AgentExit, AgentMain, AgentSide
+from dragoman.testing.scripted import AgentExit, AgentMain, AgentSide
 
 LIMIT = 20.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.testing.model.routes import ModelAnswer, answer_request
+from dragoman.testing.model.server import ModelAnswer, answer_request
 
 PROMPT = '[[usage:7:9]][[think:Hm.]][[say:One. Two.]][[tool:first {"a": 1} + second {}]][[say:Done.]]'
 PATHS = {

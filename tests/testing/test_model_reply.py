@@ -5,13 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dragoman.testing.model.conversation import Assistant, Conversation, Entry, Result, Tool, User
-from dragoman.testing.model.reply import (
+from dragoman.testing.model.conversation import (
     AUXILIARY_REPLY,
     TEXT_AFTER_END,
+    Assistant,
     Call,
+    Conversation,
+    Entry,
     Reply,
+    Result,
     Text,
+    Tool,
+    User,
     merge_parts,
     reply_to,
     sample,

@@ -233,7 +233,7 @@ async def test_it_listens_on_loopback_only(host: str) -> None:
 async def test_the_program_prints_its_url_and_ends_when_interrupted() -> None:
     async with asyncio.timeout(LIMIT):
         program = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dragoman.testing.model", stdout=-1, stderr=-1
+            sys.executable, "-m", "dragoman", "model-server", stdout=-1, stderr=-1
         )
         assert program.stdout is not None
         url = (await program.stdout.readline()).decode().strip()
@@ -251,7 +251,7 @@ async def test_the_program_prints_its_url_and_ends_when_interrupted() -> None:
 async def test_the_program_refuses_other_addresses() -> None:
     async with asyncio.timeout(LIMIT):
         program = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dragoman.testing.model", "--host", "0.0.0.0", stdout=-1, stderr=-1
+            sys.executable, "-m", "dragoman", "model-server", "--host", "0.0.0.0", stdout=-1, stderr=-1
         )
         _, stderr = await program.communicate()
         assert program.returncode == 2

@@ -13,8 +13,7 @@ from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
 from dragoman.errors import InputError, RequestFailed
 from dragoman.session.spec import Launch
 from dragoman.testing import demo_in_memory, demo_spec, in_memory, recorded
-from dragoman.testing.recordings import VARIABLE, Recorder, Replayer
-from dragoman.testing.scrub import scrub, secrets_in
+from dragoman.testing.recordings import VARIABLE, Recorder, Replayer, scrub, secrets_in
 
 LIMIT = 20.0
 NOWHERE = AgentSpec(command=["no-such-agent-here"])

@@ -13,7 +13,7 @@ from dragoman.errors import AgentCrashed, RequestFailed
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing import ScriptedAgent, Turn, command_of, play, session_of
-from dragoman.testing.stage import LIMIT, config
+from dragoman.testing.memory import LIMIT, config
 from dragoman.workspace import Workspace
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.workspace.replacement import replace_file
+from dragoman.workspace.paths import replace_file
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 

@@ -37,15 +37,53 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from dragoman.agents.keys import Keys
 from dragoman.config import Config
 from dragoman.document import Document, KeyPath, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
+from dragoman.fileio import LockedJsonFile
+
+SECRETS_FILE: Final = "secrets"
+
+
+class _Secrets(msgspec.Struct, frozen=True):
+    """Variables by agent."""
+
+    agents: dict[str, dict[str, str]] = {}
+
+
+class Keys:
+    """The keys of agents that the user gave to Dragoman: in one file of the home folder (0600), and nowhere else.
+
+    They reach the agent as variables of its environment. They can be set and forgotten, and are never shown.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = LockedJsonFile(home / SECRETS_FILE, _Secrets())
+
+    def of(self, agent: str) -> dict[str, str]:
+        """Return the variables that the agent gets."""
+        return dict(self._file.read().agents.get(agent, {}))
+
+    def names(self, agent: str) -> tuple[str, ...]:
+        return tuple(self.of(agent))
+
+    def set(self, agent: str, variable: str, value: str) -> None:
+        def with_key(secrets: _Secrets) -> _Secrets:
+            return _Secrets({**secrets.agents, agent: {**secrets.agents.get(agent, {}), variable: value}})
+
+        self._file.change(with_key)
+
+    def forget(self, agent: str) -> None:
+        self._file.change(
+            lambda secrets: _Secrets({name: keys for name, keys in secrets.agents.items() if name != agent})
+        )
+
 
 T = TypeVar("T")
 

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from dragoman.agents.find import Finding, survey
-from dragoman.agents.keys import Keys
-from dragoman.agents.preset import load_presets
+from dragoman.agents.preset import Keys, load_presets
 from dragoman.config import Config, load
 from dragoman.protocol.models import AgentItem
 

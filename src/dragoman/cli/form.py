@@ -20,7 +20,7 @@ from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
 from dragoman.cli.stdin import chosen_index, forget_typed, read_line
 from dragoman.cli.text import columns, cut, exact, one_line, plain
-from dragoman.host.question.fields import (
+from dragoman.host.question.form import (
     BooleanField,
     ChoiceField,
     ChoicesField,

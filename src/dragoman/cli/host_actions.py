@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dragoman.cli.pieces import UNSEEN, Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
-from dragoman.host.shell.wrappers import unwrap_shell
+from dragoman.host.shell.programs import unwrap_shell
 from dragoman.record import events
 from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.wire.vocabulary import Diff

@@ -27,8 +27,6 @@ def model_server(host: str, port: int, script_all: bool, quiet: bool) -> int:
 
     It prints its base URL, and needs neither a model nor a network.
     """
-    from dragoman.testing.model.server import main
+    from dragoman.testing.model.server import run_until_interrupted
 
-    arguments = ["--host", host, "--port", str(port)]
-    arguments += ["--script-all"] * script_all + ["--quiet"] * quiet
-    return main(arguments)
+    return run_until_interrupted(host, port, script_all=script_all, quiet=quiet)

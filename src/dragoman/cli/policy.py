@@ -24,13 +24,12 @@ from dragoman.document import nearest
 from dragoman.errors import InputError
 from dragoman.fileio import folder_key
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy import trust as trust_store
+from dragoman.host.policy import rulebook
 from dragoman.host.policy.access import BUILT_IN
 from dragoman.host.policy.policy import EffectVerdict, describe_rule
 from dragoman.host.policy.remembered import Remembered, RememberedRule
-from dragoman.host.policy.rulebook import rule_sources
+from dragoman.host.policy.rulebook import POLICY_FILE, rule_sources
 from dragoman.host.policy.rules import KINDS, Layer, PolicyRule, Verdict
-from dragoman.host.policy.trust import POLICY_FILE
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
 
@@ -365,7 +364,7 @@ def trust(*, folder: str | None, as_json: bool) -> None:
     After a change it has to be trusted again.
     """
     settings = load()
-    own = trust_store.trust(settings.home, _workspace_folder(folder))
+    own = rulebook.trust(settings.home, _workspace_folder(folder))
     if as_json:
         return _json(
             {"path": str(own.path), "sha256": own.sha256, "rules": [_rule_record("workspace", r) for r in own.rules]}
@@ -384,7 +383,7 @@ def trust(*, folder: str | None, as_json: bool) -> None:
 def untrust(*, folder: str | None, as_json: bool) -> None:
     """Stop trusting .dragoman/policy.toml of a workspace."""
     where = _workspace_folder(folder)
-    was = trust_store.untrust(load().home, where)
+    was = rulebook.untrust(load().home, where)
     if as_json:
         return _json({"path": str(where / POLICY_FILE), "was_trusted": was})
     path = exact(str(where / POLICY_FILE))

@@ -25,7 +25,7 @@ from dragoman.evaluation.rounds import Guard, Rounds, TimeLeft
 from dragoman.evaluation.tool import Tool
 from dragoman.evaluation.toolbox import Call, link
 from dragoman.evaluation.types import Shape
-from dragoman.host.callback import call
+from dragoman.host.pending import call
 from dragoman.host.permission import OnPermission, PermissionRequest, Reply
 from dragoman.host.policy.effects import mcp_tool
 from dragoman.host.policy.globs import mcp_found

@@ -26,7 +26,7 @@ from dragoman.errors import (
 from dragoman.evaluation.budget import Spending
 from dragoman.evaluation.output import Output, follow_up, instructions
 from dragoman.evaluation.response import EvaluationStats, PromptResponse
-from dragoman.host.callback import call
+from dragoman.host.pending import call
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events
 from dragoman.session.prompt import Input, Part, parts_of

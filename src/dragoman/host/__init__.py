@@ -1,15 +1,14 @@
-"""The host: what we offer to the agent, and by which rules.
+"""The host: the files, terminals, permissions and questions that we offer to the agent, and the rules for them.
 
-permission  what a person or program is asked, and how it is answered
-requests    the agent's requests as such questions
-policy/     what the agent may do; shell/ reads its commands
+host                serves the agent's requests of one session
+requests            the agent's requests as permission requests
+permission          permission requests and their answers
 permission_service  decides them: by a rule, an earlier approval, or by asking
-pending     requests that wait for an answer; callback calls a program's function
-approvals   what was allowed with its content shown, so that it is not asked again when it is carried out
-files/      text files inside the workspace
-terminal/   commands inside the workspace
-question/   what the agent asks the user
-handlers    what a caller puts in the place of our files and terminals
-refusals    the errors that the host answers with
-host        the agent's requests of one session, served
+policy/             the rules; shell/ reads the agent's commands for them
+pending             requests that wait for an answer
+files               text files inside the workspace
+terminal/           commands inside the workspace
+question/           questions of the agent to the user
+handlers            a program's own files and terminals, in place of ours
+refusals            the errors that the host answers with
 """

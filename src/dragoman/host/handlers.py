@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dragoman.host.files.text_files import FileText, WriteTarget, check_same, locate
+from dragoman.host.files import FileText, WriteTarget, check_same, locate
 from dragoman.host.refusals import failed, not_found
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace

@@ -17,8 +17,7 @@ import msgspec
 
 from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
-from dragoman.host.files.files import Buffers, WorkspaceFiles
-from dragoman.host.files.text_files import locate
+from dragoman.host.files import Buffers, WorkspaceFiles, locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.host.permission_service import By, PermissionService

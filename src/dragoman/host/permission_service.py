@@ -5,12 +5,19 @@ decided once, by the first of: the callback, `answer`, a rule that was added mea
 later answer is reported as such and changes nothing. Requests do not wait for each other. An answer that is to be
 remembered is stored before it is given, and at once answers what else waits. An exception in the callback denies, and
 says so. After `cancel_pending` nothing waits (G5).
+
+`Approvals` are actions that a person allowed with their content shown, and that the agent then asks us to carry out:
+several agents ask for permission first and write the file, or run the command, through us afterwards. Asking about the
+very same thing again would only teach people to say yes. An approval covers exactly what was shown, is used once, and
+ends with its run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -18,9 +25,7 @@ import msgspec
 from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.config import format_duration
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.approvals import Approvals
-from dragoman.host.callback import call
-from dragoman.host.pending import PendingRequest, PendingRequests
+from dragoman.host.pending import PendingRequest, PendingRequests, call
 from dragoman.host.permission import (
     CANCELLED,
     OnPermission,
@@ -30,14 +35,73 @@ from dragoman.host.permission import (
     answer_later,
     answer_of,
 )
+from dragoman.host.policy.effects import working_folder
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import PolicyRule, Verdict
 from dragoman.host.refusals import denied, withdrawn
+from dragoman.host.shell.programs import unwrap_shell
 from dragoman.record import notes
 from dragoman.wire.messages import Request, RequestId
 from dragoman.wire.vocabulary import PermissionOption, PermissionOptionKind
-from dragoman.workspace import Workspace
+from dragoman.workspace import OutsideWorkspace, Workspace
+
+# Agents carry out at once what was allowed; those that do it without the host leave their approvals unused.
+MAX_APPROVALS = 64
+
+
+class Approvals:
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._keys: dict[bytes, None] = {}
+
+    def add(self, request: PermissionRequest) -> None:
+        """Remember a request of the agent's that a person allowed."""
+        for key in self._shown(request):
+            self._keys.pop(key, None)
+            self._keys[key] = None
+        while len(self._keys) > MAX_APPROVALS:
+            del self._keys[next(iter(self._keys))]
+
+    def take(self, request: PermissionRequest) -> bool:
+        """Return whether our own request, about a file or a command, was allowed before; the approval is used up."""
+        keys = list(self._shown(request))
+        # Also with a variable set the command is another one: the person saw none.
+        if len(keys) != 1 or (request.origin == "terminals" and request.raw_input["env"]):
+            return False
+        return self._keys.pop(keys[0], self) is None
+
+    def clear(self) -> None:
+        self._keys.clear()
+
+    def _shown(self, request: PermissionRequest) -> Iterator[bytes]:
+        if request.command is not None:
+            raw_input = request.raw_input if isinstance(request.raw_input, dict) else {}
+            where = working_folder(raw_input, self._workspace.cwd)
+            if where is not None:
+                yield _key("run", self._real(where), unwrap_shell(request.command))
+            return
+        for diff in request.diffs:
+            # With the old text: what was shown is the difference, and of another old text it would be another one.
+            # Not with its line ends: nobody sees them, and agents tell them as they are in the file, or as LF.
+            old_text = (diff.old_text or "").replace("\r\n", "\n")
+            yield _key("write", self._real(diff.path), old_text, diff.new_text)
+
+    def _real(self, path: str) -> str:
+        try:
+            return str(self._workspace.resolve(os.path.join(self._workspace.cwd, path)))
+        except OutsideWorkspace:
+            return path
+
+
+def _key(*parts: str) -> bytes:
+    """Return a digest: the texts may be large."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b" % (len(data), data))
+    return digest.digest()
+
 
 By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from dragoman.errors import InputError
-from dragoman.host.files.text_files import read_text
+from dragoman.host.files import read_text
 from dragoman.protocol import requests
 from dragoman.session.prompt import Part, TextAttachment
 from dragoman.wire import vocabulary as acp

@@ -12,11 +12,9 @@ from pathlib import Path
 
 from dragoman.errors import CommandNotExecutable, CommandNotFound, ExitedAtStart, InputError, StartError
 from dragoman.proc._reaper_main import signal_group
-from dragoman.proc.exits import signal_name
-from dragoman.proc.link import AgentLink
-from dragoman.proc.process import ProcessLink
+from dragoman.proc.link import MAX_LINES, AgentLink, StderrTail
+from dragoman.proc.process import ProcessLink, signal_name
 from dragoman.proc.reaper import reaper
-from dragoman.proc.stderr import MAX_LINES, StderrTail
 
 # The exit codes of a shell, `env` and most launchers when they could not run a program.
 EXIT_NOT_FOUND = 127

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Final, TypeAlias
 
 from dragoman.errors import DragomanError
-from dragoman.host.callback import call
-from dragoman.host.pending import PendingRequest, PendingRequests
+from dragoman.host.pending import PendingRequest, PendingRequests, call
 from dragoman.host.permission import (
     OnPermission,
     Option,

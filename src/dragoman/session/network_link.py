@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from dragoman.proc.link import END_GRACE_S, AgentLink
-from dragoman.proc.stderr import StderrTail
+from dragoman.proc.link import END_GRACE_S, AgentLink, StderrTail
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire import http, websocket

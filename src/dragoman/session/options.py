@@ -14,7 +14,7 @@ import msgspec
 
 from dragoman.config import Access, Config
 from dragoman.errors import InputError
-from dragoman.host.files.files import Buffers
+from dragoman.host.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access

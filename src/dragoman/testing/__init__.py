@@ -1,14 +1,15 @@
-"""The public test kit: what Dragoman's own tests stand on, for the tests of programs that use it.
+"""The public test kit: for tests of programs that use Dragoman. Dragoman's own tests use it too.
 
-memory       an agent that lives in this process, behind the same link as a real one
 scripted     an agent whose behaviour a test writes as one async function; in memory, or as a process
-stage        a session on a scripted agent, in one line
+memory       an agent in this process, behind the same link as a real one; a session on it in one line
 demo         the demo agent, in memory or as a process
+rogue        an agent that misbehaves in one named way (docs/rogue-agent.md)
+model        a scripted model server for real agents (docs/model-server.md)
 tee          recordings of real conversations, made between a client and an agent or around a runtime's link
-recordings   an agent that is recorded once and played from then on
-scrub        recordings without what is nobody's business
-leaks        proof that a test left no task, descriptor or process
-conformance  what every runtime, session and run must do, as checks that any implementation can be run through
+recordings   an agent that is recorded once and played from then on; recordings without secrets
+clock        a clock that a test moves
+leaks        a check that a test left no task, descriptor or process
+conformance  checks that every runtime, session and run must pass, for any implementation
 
     from dragoman.testing import session_of
 
@@ -31,20 +32,20 @@ if TYPE_CHECKING:
     from dragoman.testing.memory import MemoryLink as MemoryLink
     from dragoman.testing.memory import in_memory as in_memory
     from dragoman.testing.memory import memory_runtime as memory_runtime
+    from dragoman.testing.memory import play as play
+    from dragoman.testing.memory import runtime_of as runtime_of
+    from dragoman.testing.memory import session_of as session_of
     from dragoman.testing.recordings import recorded as recorded
+    from dragoman.testing.scripted import AgentExit as AgentExit
+    from dragoman.testing.scripted import AgentSide as AgentSide
     from dragoman.testing.scripted import ScriptedAgent as ScriptedAgent
     from dragoman.testing.scripted import Turn as Turn
     from dragoman.testing.scripted import command_of as command_of
-    from dragoman.testing.side import AgentExit as AgentExit
-    from dragoman.testing.side import AgentSide as AgentSide
-    from dragoman.testing.stage import play as play
-    from dragoman.testing.stage import runtime_of as runtime_of
-    from dragoman.testing.stage import session_of as session_of
 
-# Loaded when first used: a scripted agent that runs as a process needs the least of it, and starts sooner.
-_HOMES = {
-    "AgentExit": "side",
-    "AgentSide": "side",
+# Loaded when first used: a scripted agent that runs as a process needs little of it, and starts sooner.
+_MODULES = {
+    "AgentExit": "scripted",
+    "AgentSide": "scripted",
     "MemoryLink": "memory",
     "ScriptedAgent": "scripted",
     "Turn": "scripted",
@@ -54,16 +55,16 @@ _HOMES = {
     "in_memory": "memory",
     "memory_runtime": "memory",
     "nothing_left": "leaks",
-    "play": "stage",
+    "play": "memory",
     "recorded": "recordings",
-    "runtime_of": "stage",
-    "session_of": "stage",
+    "runtime_of": "memory",
+    "session_of": "memory",
 }
 
-__all__ = list(_HOMES)
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dragoman.testing' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.testing.{_HOMES[name]}"), name)
+    return getattr(import_module(f"dragoman.testing.{_MODULES[name]}"), name)

@@ -6,8 +6,7 @@ import asyncio
 import runpy
 import sys
 
-from dragoman.testing.scripted import ScriptedAgent
-from dragoman.testing.side import AgentSide
+from dragoman.testing.scripted import AgentSide, ScriptedAgent
 from dragoman.wire.stdio import stdio_transport
 
 

@@ -13,7 +13,7 @@ from dragoman.agents.demo.agent import DemoAgent as DemoAgent
 from dragoman.agents.demo.session import World
 from dragoman.agents.demo.store import SessionStore
 from dragoman.session.spec import AgentSpec
-from dragoman.testing.side import AgentMain, AgentSide
+from dragoman.testing.scripted import AgentMain, AgentSide
 from dragoman.wire.connection import Connection
 
 

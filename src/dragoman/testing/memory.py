@@ -3,22 +3,30 @@
 It keeps the promises of `proc.link.AgentLink`: bytes in order, backpressure, an exit code, a stderr, an end. A signal
 to such an agent is the cancellation of its task; what it does then is up to it, as with a real signal. What cannot be
 had in memory is the kernel: a coroutine that never awaits cannot be ended by anyone.
+
+`runtime_of`, `session_of` and `play` open a runtime or a session on a scripted agent in memory, in one line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
-from dragoman.proc.link import END_GRACE_S, AgentLink
-from dragoman.proc.stderr import StderrTail
+from dragoman.proc.link import END_GRACE_S, AgentLink, StderrTail
+from dragoman.record.events import Event
+from dragoman.session.options import SessionConfig
+from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
+from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Launch, Limits
-from dragoman.testing.side import AgentExit, AgentMain, AgentSide
+from dragoman.testing.scripted import AgentExit, AgentMain, AgentSide, Script, ScriptedAgent
 from dragoman.wire.transport import memory_pair
+from dragoman.workspace import Workspace
 
 # Seconds after the last cancellation until we stop waiting for a coroutine that swallows them all.
 KILL_LIMIT = 5.0
@@ -106,3 +114,35 @@ def in_memory(main: AgentMain) -> Launch:
 def memory_runtime(main: AgentMain, *, spec: AgentSpec | None = None, **options: Any) -> AgentRuntime:
     """A runtime, not yet started, on an agent in memory. `options` are those of `AgentRuntime`."""
     return AgentRuntime(spec or AgentSpec(command=["memory"]), launch=in_memory(main), **options)
+
+
+# Seconds until a test gives up waiting: far more than anything in memory takes.
+LIMIT = 20.0
+
+
+def config(**settings: Any) -> SessionConfig:
+    """A `SessionConfig`; the workspace, where none is given, is the folder for temporary files."""
+    return SessionConfig(**{"workspace": Workspace(tempfile.gettempdir()), **settings})
+
+
+@asynccontextmanager
+async def runtime_of(agent: ScriptedAgent | Script, **options: Any) -> AsyncIterator[AgentRuntime]:
+    """A started runtime. `options` are those of `AgentRuntime`."""
+    main = (agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent)).main
+    async with asyncio.timeout(LIMIT), memory_runtime(main, **options) as runtime:
+        yield runtime
+
+
+@asynccontextmanager
+async def session_of(
+    agent: ScriptedAgent | Script, *, runtime: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Session]:
+    """An open session. `settings` are those of `SessionConfig`, `runtime` those of `AgentRuntime`."""
+    async with runtime_of(agent, **(runtime or {})) as running:
+        yield await running.open_session(config(**settings))
+
+
+async def play(agent: ScriptedAgent | Script, prompt: Input = "go", **settings: Any) -> list[Event]:
+    """All events of one run."""
+    async with session_of(agent, **settings) as session:
+        return [event async for event in session.run(prompt)]

@@ -12,6 +12,8 @@
 It answers `initialize` and `session/new` by itself. Anything else is answered by `answers`, method by method: with a
 value, or with an async function of the request. What it heard is kept in `heard`; whether prompts of one session ever
 overlapped, in `overlapped`.
+
+`AgentSide` is the agent's side of a link: the bytes, a stderr, and the way to exit (`AgentExit`).
 """
 
 from __future__ import annotations
@@ -25,9 +27,34 @@ from typing import Any, NoReturn, TypeAlias
 import msgspec
 
 from dragoman.errors import METHOD_NOT_FOUND, DragomanError
-from dragoman.testing.side import AgentExit, AgentSide
 from dragoman.wire.connection import Connection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
+from dragoman.wire.transport import Transport
+
+
+class AgentExit(Exception):
+    """Raised by an agent to end as a process would, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"exit code {code}")
+        self.code = code
+
+
+class AgentSide:
+    """A transport, seen from the agent, with a stderr beside it."""
+
+    def __init__(self, transport: Transport, complain: Callable[[str], None]) -> None:
+        self._transport = transport
+        self.complain = complain  # one line to stderr
+        self.read = transport.read
+        self.write = transport.write
+        self.drain = transport.drain
+        self.close = transport.close
+
+
+# An agent as a function: lives until it returns its exit code (None is 0), raises AgentExit, or fails (1).
+AgentMain: TypeAlias = Callable[[AgentSide], Awaitable[int | None]]
+
 
 Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
 Answer: TypeAlias = object | Callable[["ReceivedRequest"], Awaitable[object]]

@@ -3,10 +3,9 @@
 It shows every kind of update, really edits files and runs commands through the client (or, where the client does not
 offer that, by itself), always after asking; and it misbehaves on request. `python -m dragoman.agents.demo` starts it.
 
-    demo.toml            what a person can ask, and the scenes that need no code
+    demo.toml            what a person can ask, the scenes that need no code, modes, options and a form
     requests.py          demo.toml as types, and which request a prompt means (pure)
     settings.py          modes and config options (pure)
-    media.py             a small image and a short sound (pure)
     store.py             saved sessions, so that another process can list, load, resume and fork them
     session.py           an open session, its history, and the run of one prompt
     scenes.py            what it does for each request

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman._version import __version__
 from dragoman.agents.demo import settings
-from dragoman.agents.demo.requests import REQUESTS
+from dragoman.agents.demo.requests import DOCUMENT, REQUESTS
 from dragoman.agents.demo.scenes import LOGIN, login_required, play_scene
 from dragoman.agents.demo.session import BURST_CHUNKS, PromptRun, Session, World, shows_switches, timestamp
 from dragoman.agents.demo.store import BadCursor, SavedSession, SessionStore, UnreadableSession, new_id
@@ -28,64 +28,14 @@ from dragoman.errors import (
     DragomanError,
 )
 from dragoman.wire import lenient
+from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Connection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
-from dragoman.wire.vocabulary import (
-    PROTOCOL_VERSION,
-    AgentAuthCapabilities,
-    AgentCapabilities,
-    AuthenticateRequest,
-    AuthenticateResponse,
-    AvailableCommand,
-    AvailableCommandsUpdate,
-    CancelNotification,
-    ClientCapabilities,
-    CloseSessionRequest,
-    CloseSessionResponse,
-    ConfigOptionUpdate,
-    CurrentModeUpdate,
-    DeleteSessionRequest,
-    DeleteSessionResponse,
-    ForkSessionRequest,
-    ForkSessionResponse,
-    Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    LogoutCapabilities,
-    LogoutRequest,
-    LogoutResponse,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptCapabilities,
-    PromptRequest,
-    PromptResponse,
-    ResumeSessionRequest,
-    ResumeSessionResponse,
-    SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionDeleteCapabilities,
-    SessionForkCapabilities,
-    SessionInfo,
-    SessionInfoUpdate,
-    SessionListCapabilities,
-    SessionNotification,
-    SessionResumeCapabilities,
-    SessionUpdate,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-    SetSessionModeRequest,
-    SetSessionModeResponse,
-    UnstructuredCommandInput,
-    UsageUpdate,
-)
 
 Method: TypeAlias = Callable[[Any], Awaitable[object]]
-OpenParams: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
+OpenParams: TypeAlias = (
+    acp.NewSessionRequest | acp.LoadSessionRequest | acp.ResumeSessionRequest | acp.ForkSessionRequest
+)
 
 # Sessions on a page of `session/list`: a screen or two.
 PAGE_SIZE = 50
@@ -95,38 +45,38 @@ ANSWER_GRACE_S = 2.0
 
 
 # It connects to no MCP server, so it offers neither http nor sse; stdio servers every agent has to accept.
-CAPABILITIES = AgentCapabilities(
+CAPABILITIES = acp.AgentCapabilities(
     load_session=True,
-    prompt_capabilities=PromptCapabilities(image=True, audio=True, embedded_context=True),
-    session_capabilities=SessionCapabilities(
-        list=SessionListCapabilities(),
-        delete=SessionDeleteCapabilities(),
-        additional_directories=SessionAdditionalDirectoriesCapabilities(),
-        fork=SessionForkCapabilities(),
-        resume=SessionResumeCapabilities(),
-        close=SessionCloseCapabilities(),
+    prompt_capabilities=acp.PromptCapabilities(image=True, audio=True, embedded_context=True),
+    session_capabilities=acp.SessionCapabilities(
+        list=acp.SessionListCapabilities(),
+        delete=acp.SessionDeleteCapabilities(),
+        additional_directories=acp.SessionAdditionalDirectoriesCapabilities(),
+        fork=acp.SessionForkCapabilities(),
+        resume=acp.SessionResumeCapabilities(),
+        close=acp.SessionCloseCapabilities(),
     ),
-    auth=AgentAuthCapabilities(logout=LogoutCapabilities()),
+    auth=acp.AgentAuthCapabilities(logout=acp.LogoutCapabilities()),
 )
 
 # Without those that misbehave: nobody should crash the agent by picking from a menu.
-COMMANDS = AvailableCommandsUpdate(
+COMMANDS = acp.AvailableCommandsUpdate(
     available_commands=tuple(
-        AvailableCommand(
+        acp.AvailableCommand(
             name=request.name,
             description=request.description,
-            input=UnstructuredCommandInput(hint=request.hint) if request.hint else None,
+            input=acp.UnstructuredCommandInput(hint=request.hint) if request.hint else None,
         )
         for request in REQUESTS
         if request.group != "Break"
     )
 )
 
-INITIALIZE_RESPONSE = InitializeResponse(
-    protocol_version=PROTOCOL_VERSION,
+INITIALIZE_RESPONSE = acp.InitializeResponse(
+    protocol_version=acp.PROTOCOL_VERSION,
     agent_capabilities=CAPABILITIES,
     auth_methods=(LOGIN,),
-    agent_info=Implementation(name="dragoman-demo", title="Dragoman's demo agent", version=__version__),
+    agent_info=acp.Implementation(name="dragoman-demo", title="Dragoman's demo agent", version=__version__),
 )
 
 
@@ -140,26 +90,26 @@ class DemoAgent:
         self._world = world
         self._login_required = login_required
         self._page_size = page_size
-        self._client: ClientCapabilities | None = None
+        self._client: acp.ClientCapabilities | None = None
         self._logged_in = False
         self._sessions: dict[str, Session] = {}
         self._serving_tasks: set[asyncio.Task[Any]] = set()
         # Prompts that were heard and not yet begun, with their session; None once they are cancelled.
         self._unstarted_prompts: dict[RequestId, str | None] = {}
         self._methods: dict[str, tuple[type, Method]] = {
-            "initialize": (InitializeRequest, self._initialize),
-            "authenticate": (AuthenticateRequest, self._authenticate),
-            "logout": (LogoutRequest, self._logout),
-            "session/new": (NewSessionRequest, self._new),
-            "session/load": (LoadSessionRequest, self._load),
-            "session/resume": (ResumeSessionRequest, self._resume),
-            "session/fork": (ForkSessionRequest, self._fork),
-            "session/list": (ListSessionsRequest, self._list),
-            "session/close": (CloseSessionRequest, self._close),
-            "session/delete": (DeleteSessionRequest, self._delete),
-            "session/set_mode": (SetSessionModeRequest, self._set_mode),
-            "session/set_config_option": (SetSessionConfigOptionRequest, self._set_config_option),
-            "session/prompt": (PromptRequest, self._prompt),
+            "initialize": (acp.InitializeRequest, self._initialize),
+            "authenticate": (acp.AuthenticateRequest, self._authenticate),
+            "logout": (acp.LogoutRequest, self._logout),
+            "session/new": (acp.NewSessionRequest, self._new),
+            "session/load": (acp.LoadSessionRequest, self._load),
+            "session/resume": (acp.ResumeSessionRequest, self._resume),
+            "session/fork": (acp.ForkSessionRequest, self._fork),
+            "session/list": (acp.ListSessionsRequest, self._list),
+            "session/close": (acp.CloseSessionRequest, self._close),
+            "session/delete": (acp.DeleteSessionRequest, self._delete),
+            "session/set_mode": (acp.SetSessionModeRequest, self._set_mode),
+            "session/set_config_option": (acp.SetSessionConfigOptionRequest, self._set_config_option),
+            "session/prompt": (acp.PromptRequest, self._prompt),
         }
 
     def attach(self, connection: Connection) -> None:
@@ -189,7 +139,7 @@ class DemoAgent:
         self._serving_tasks.add(task)
         try:
             if self._unstarted_prompts.pop(request.id, "") is None:
-                return PromptResponse(stop_reason="cancelled")
+                return acp.PromptResponse(stop_reason="cancelled")
             return await self._answer(request)
         finally:
             self._serving_tasks.discard(task)
@@ -232,33 +182,33 @@ class DemoAgent:
 
     # -- the connection itself
 
-    async def _initialize(self, params: InitializeRequest) -> InitializeResponse:
+    async def _initialize(self, params: acp.InitializeRequest) -> acp.InitializeResponse:
         self._client = params.client_capabilities
         return INITIALIZE_RESPONSE
 
-    async def _authenticate(self, params: AuthenticateRequest) -> AuthenticateResponse:
+    async def _authenticate(self, params: acp.AuthenticateRequest) -> acp.AuthenticateResponse:
         if params.method_id != LOGIN.id:
             raise RpcRefusal(
                 INVALID_PARAMS, f"methodId: there is no {params.method_id!r}; the only one is {LOGIN.id!r}"
             )
         self._logged_in = True
-        return AuthenticateResponse()
+        return acp.AuthenticateResponse()
 
-    async def _logout(self, params: LogoutRequest) -> LogoutResponse:
+    async def _logout(self, params: acp.LogoutRequest) -> acp.LogoutResponse:
         self._logged_in = False
-        return LogoutResponse()
+        return acp.LogoutResponse()
 
     # -- sessions
 
-    async def _new(self, params: NewSessionRequest) -> NewSessionResponse:
+    async def _new(self, params: acp.NewSessionRequest) -> acp.NewSessionResponse:
         self._check_opening(params)
         session = self._open_saved(self._new_saved(params), params)
         self._notify_soon(session, COMMANDS)
-        return NewSessionResponse(
+        return acp.NewSessionResponse(
             session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
         )
 
-    async def _load(self, params: LoadSessionRequest) -> LoadSessionResponse:
+    async def _load(self, params: acp.LoadSessionRequest) -> acp.LoadSessionResponse:
         """Tells the whole history, then answers."""
         session = self._reopen(params)
         for number, update in enumerate(session.history.entries(), start=1):
@@ -266,32 +216,32 @@ class DemoAgent:
             if number % BURST_CHUNKS == 0:
                 await self._connection.drain()
         self._notify(session, COMMANDS)
-        self._notify(session, SessionInfoUpdate(title=session.title, updated_at=session.updated_at))
-        self._notify(session, UsageUpdate(used=min(session.words, session.context_size), size=session.context_size))
-        return LoadSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
+        self._notify(session, acp.SessionInfoUpdate(title=session.title, updated_at=session.updated_at))
+        self._notify(session, acp.UsageUpdate(used=min(session.words, session.context_size), size=session.context_size))
+        return acp.LoadSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
 
-    async def _resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def _resume(self, params: acp.ResumeSessionRequest) -> acp.ResumeSessionResponse:
         session = self._reopen(params)
         self._notify_soon(session, COMMANDS)
-        return ResumeSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
+        return acp.ResumeSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
 
-    async def _fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
+    async def _fork(self, params: acp.ForkSessionRequest) -> acp.ForkSessionResponse:
         self._check_opening(params)
         source = self._load_saved(params.session_id)
         copy = msgspec.structs.replace(source, id=new_id(), updated_at=timestamp(self._world.now()))
         session = self._open_saved(copy, params)
         self._notify_soon(session, COMMANDS)
-        return ForkSessionResponse(
+        return acp.ForkSessionResponse(
             session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
         )
 
-    async def _list(self, params: ListSessionsRequest) -> ListSessionsResponse:
+    async def _list(self, params: acp.ListSessionsRequest) -> acp.ListSessionsResponse:
         self._check_login()
         if params.cwd is not None:
             _check_absolute("cwd", params.cwd)
         page, cursor = self._store.page(cwd=params.cwd, cursor=params.cursor, size=self._page_size)
         infos = (
-            SessionInfo(
+            acp.SessionInfo(
                 session_id=head.id,
                 cwd=head.cwd,
                 additional_directories=head.additional_directories,
@@ -300,40 +250,40 @@ class DemoAgent:
             )
             for head in page
         )
-        return ListSessionsResponse(sessions=tuple(infos), next_cursor=cursor)
+        return acp.ListSessionsResponse(sessions=tuple(infos), next_cursor=cursor)
 
-    async def _close(self, params: CloseSessionRequest) -> CloseSessionResponse:
+    async def _close(self, params: acp.CloseSessionRequest) -> acp.CloseSessionResponse:
         self._forget(self._open_session(params.session_id))
-        return CloseSessionResponse()
+        return acp.CloseSessionResponse()
 
-    async def _delete(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def _delete(self, params: acp.DeleteSessionRequest) -> acp.DeleteSessionResponse:
         """Also for one that never was: what is asked for is that it be gone."""
         self._check_login()
         self._store.delete(params.session_id)
         if session := self._sessions.get(params.session_id):
             self._forget(session)
-        return DeleteSessionResponse()
+        return acp.DeleteSessionResponse()
 
-    async def _set_mode(self, params: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def _set_mode(self, params: acp.SetSessionModeRequest) -> acp.SetSessionModeResponse:
         session = self._open_session(params.session_id)
         session.mode = settings.check_mode(params.mode_id)
         self._save(session)
-        self._notify(session, ConfigOptionUpdate(config_options=self._options(session)))
-        return SetSessionModeResponse()
+        self._notify(session, acp.ConfigOptionUpdate(config_options=self._options(session)))
+        return acp.SetSessionModeResponse()
 
-    async def _set_config_option(self, params: SetSessionConfigOptionRequest) -> SetSessionConfigOptionResponse:
+    async def _set_config_option(self, params: acp.SetSessionConfigOptionRequest) -> acp.SetSessionConfigOptionResponse:
         session = self._open_session(params.session_id)
         if params.config_id == "mode":
             session.mode = settings.check_mode(str(params.value), field="value")
-            self._notify(session, CurrentModeUpdate(current_mode_id=session.mode))
+            self._notify(session, acp.CurrentModeUpdate(current_mode_id=session.mode))
         else:
             session.values[params.config_id] = settings.check_value(params.config_id, params.value)
         self._save(session)
-        return SetSessionConfigOptionResponse(config_options=self._options(session))
+        return acp.SetSessionConfigOptionResponse(config_options=self._options(session))
 
     # -- prompts
 
-    async def _prompt(self, params: PromptRequest) -> PromptResponse:
+    async def _prompt(self, params: acp.PromptRequest) -> acp.PromptResponse:
         session = self._open_session(params.session_id)
         if session.run is not None:
             raise RpcRefusal(
@@ -356,7 +306,7 @@ class DemoAgent:
     # -- helpers
 
     @property
-    def _client_capabilities(self) -> ClientCapabilities:
+    def _client_capabilities(self) -> acp.ClientCapabilities:
         assert self._client is not None, "serve refuses everything before initialize"
         return self._client
 
@@ -370,9 +320,9 @@ class DemoAgent:
         for number, folder in enumerate(params.additional_directories):
             _check_absolute(f"additionalDirectories[{number}]", folder)
 
-    def _new_saved(self, params: NewSessionRequest) -> SavedSession:
+    def _new_saved(self, params: acp.NewSessionRequest) -> SavedSession:
         return SavedSession(
-            id=new_id(), cwd=params.cwd, updated_at=timestamp(self._world.now()), mode=settings.DEFAULT_MODE
+            id=new_id(), cwd=params.cwd, updated_at=timestamp(self._world.now()), mode=DOCUMENT.default_mode
         )
 
     def _open_saved(self, saved: SavedSession, params: OpenParams) -> Session:
@@ -383,7 +333,7 @@ class DemoAgent:
         self._save(session, new=True)
         return session
 
-    def _reopen(self, params: LoadSessionRequest | ResumeSessionRequest) -> Session:
+    def _reopen(self, params: acp.LoadSessionRequest | acp.ResumeSessionRequest) -> Session:
         self._check_opening(params)
         session = self._sessions.get(params.session_id)
         if session is None:
@@ -428,10 +378,10 @@ class DemoAgent:
     def _options(self, session: Session) -> tuple[Any, ...]:
         return session.options(switches=shows_switches(self._client_capabilities))
 
-    def _notify(self, session: Session, update: SessionUpdate) -> None:
-        self._connection.notify("session/update", SessionNotification(session_id=session.id, update=update))
+    def _notify(self, session: Session, update: acp.SessionUpdate) -> None:
+        self._connection.notify("session/update", acp.SessionNotification(session_id=session.id, update=update))
 
-    def _notify_soon(self, session: Session, update: SessionUpdate) -> None:
+    def _notify_soon(self, session: Session, update: acp.SessionUpdate) -> None:
         """After the answer that is about to go out: a client may not know the session before it."""
         asyncio.get_running_loop().call_soon(self._notify, session, update)
 
@@ -439,7 +389,7 @@ class DemoAgent:
 def _session_id_of(params: msgspec.Raw) -> str:
     """Which session a message is about; empty when it does not say so."""
     try:
-        return lenient.decode(params, CancelNotification).session_id
+        return lenient.decode(params, acp.CancelNotification).session_id
     except msgspec.MsgspecError:
         return ""
 

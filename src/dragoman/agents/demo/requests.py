@@ -1,4 +1,4 @@
-"""The requests that the demo agent understands (demo.toml), and which of them a prompt means.
+"""The data of the demo agent (demo.toml), and which of its requests a prompt means.
 
 `parse_prompt` is pure and never fails: a prompt that it does not recognise is a `chat`.
 """
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dragoman.wire.vocabulary import StopReason, ToolKind
+from dragoman.wire import vocabulary as acp
 
 Group: TypeAlias = Literal["Look", "Act", "Set", "Pour", "Break"]
 Takes: TypeAlias = Literal["nothing", "only", "count", "seconds", "path", "command", "text"]
@@ -25,7 +25,7 @@ MAX_SLEEP_S = 86_400.0
 class PretendedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call that does nothing. `fails`: the reason that it fails with."""
 
-    kind: ToolKind
+    kind: acp.ToolKind
     title: str
     fails: str | None = None
 
@@ -38,7 +38,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plan: tuple[str, ...] | None = None
     tool: PretendedTool | None = None
     show: Literal["image", "audio", "folder_link", "embedded_file"] | None = None
-    stop: StopReason | None = None
+    stop: acp.StopReason | None = None
     error: str | None = None
 
 
@@ -60,11 +60,26 @@ class DemoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.words[0]} {self.hint}".strip()
 
 
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A config option with named values; the first is the default."""
+
+    id: str
+    name: str
+    category: str
+    description: str
+    options: tuple[acp.SessionConfigSelectOption, ...]
+
+
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     welcome: str
     suggestions: str
     large_model_addition: str
+    default_mode: str
     groups: dict[Group, str]
+    mode: tuple[acp.SessionMode, ...]
+    choice: tuple[Choice, ...]
+    context_size: dict[str, int]
+    form: acp.ElicitationSchema
     request: tuple[DemoRequest, ...]
 
 
@@ -77,13 +92,10 @@ class Intent(msgspec.Struct, frozen=True):
     line: str = ""  # the line that `edit FILE: LINE` appends
 
 
-_DOCUMENT = msgspec.convert(
+DOCUMENT = msgspec.convert(
     tomllib.loads(files("dragoman.agents.demo").joinpath("demo.toml").read_text("utf-8")), _Document
 )
-WELCOME = _DOCUMENT.welcome
-SUGGESTIONS = _DOCUMENT.suggestions
-LARGE_MODEL_ADDITION = _DOCUMENT.large_model_addition
-REQUESTS = _DOCUMENT.request
+REQUESTS = DOCUMENT.request
 REQUESTS_BY_NAME = {request.name: request for request in REQUESTS}
 
 _WORDS: list[tuple[str, DemoRequest]] = sorted(
@@ -174,7 +186,7 @@ def _split_path(text: str) -> tuple[str, str]:
 def help_text() -> str:
     """Describe all requests, as Markdown."""
     parts = ["Ask in plain words, or with a slash (`/plan`).\n"]
-    for group, heading in _DOCUMENT.groups.items():
+    for group, heading in DOCUMENT.groups.items():
         lines = [f"- `{request.usage}`: {request.description}" for request in REQUESTS if request.group == group]
         parts.append("\n".join([f"**{heading}**", *lines]) + "\n")
     return "\n".join(parts)

@@ -17,46 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 import msgspec
 
 from dragoman.agents.demo import settings
+from dragoman.agents.demo.requests import DOCUMENT
 from dragoman.agents.demo.settings import SWITCH_ID
 from dragoman.agents.demo.store import SavedSession, new_id
 from dragoman.errors import INTERNAL_ERROR, Cancelled, RequestFailed
 from dragoman.wire import lenient
+from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Connection
-from dragoman.wire.vocabulary import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    CancelledPermissionOutcome,
-    ClientCapabilities,
-    Content,
-    ContentBlock,
-    Cost,
-    CreateElicitationResponse,
-    ElicitationFormMode,
-    ElicitationUrlMode,
-    McpServer,
-    PermissionOption,
-    Plan,
-    PlanEntry,
-    PlanEntryStatus,
-    PromptResponse,
-    RequestPermissionRequest,
-    RequestPermissionResponse,
-    SelectedPermissionOutcome,
-    SessionConfigOption,
-    SessionNotification,
-    SessionToolCallUpdate,
-    SessionUpdate,
-    StopReason,
-    TextContent,
-    ToolCall,
-    ToolCallContent,
-    ToolCallLocation,
-    ToolCallUpdate,
-    ToolKind,
-    Usage,
-    UsageUpdate,
-    UserMessageChunk,
-)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -69,10 +36,10 @@ BURST_CHUNKS = 256
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 _OPTIONS = (
-    PermissionOption(option_id="allow-once", name="Allow", kind="allow_once"),
-    PermissionOption(option_id="allow-always", name="Always allow", kind="allow_always"),
-    PermissionOption(option_id="reject-once", name="Reject", kind="reject_once"),
-    PermissionOption(option_id="reject-always", name="Always reject", kind="reject_always"),
+    acp.PermissionOption(option_id="allow-once", name="Allow", kind="allow_once"),
+    acp.PermissionOption(option_id="allow-always", name="Always allow", kind="allow_always"),
+    acp.PermissionOption(option_id="reject-once", name="Reject", kind="reject_once"),
+    acp.PermissionOption(option_id="reject-always", name="Always reject", kind="reject_always"),
 )
 
 
@@ -93,7 +60,14 @@ class RunCancelled(Exception):
 
 # The updates that a conversation consists of. The rest (commands, mode, options, usage, title) is the state of the
 # session and is sent again at every load; notices are never sent again.
-_HISTORY = (UserMessageChunk, AgentMessageChunk, AgentThoughtChunk, ToolCall, SessionToolCallUpdate, Plan)
+_HISTORY = (
+    acp.UserMessageChunk,
+    acp.AgentMessageChunk,
+    acp.AgentThoughtChunk,
+    acp.ToolCall,
+    acp.SessionToolCallUpdate,
+    acp.Plan,
+)
 
 _MAX_TITLE_CHARACTERS = 60
 
@@ -104,11 +78,13 @@ class History:
 
     def __init__(self, entries: list[msgspec.Raw]) -> None:
         self._entries = list(entries)
-        self._open: tuple[type[AgentMessageChunk | AgentThoughtChunk], str | None] | None = None
+        self._open: tuple[type[acp.AgentMessageChunk | acp.AgentThoughtChunk], str | None] | None = None
         self._texts: list[str] = []
 
-    def add(self, update: SessionUpdate) -> None:
-        if isinstance(update, AgentMessageChunk | AgentThoughtChunk) and isinstance(update.content, TextContent):
+    def add(self, update: acp.SessionUpdate) -> None:
+        if isinstance(update, acp.AgentMessageChunk | acp.AgentThoughtChunk) and isinstance(
+            update.content, acp.TextContent
+        ):
             message = (type(update), update.message_id)
             if self._open != message:
                 self._close()
@@ -125,7 +101,7 @@ class History:
     def _close(self) -> None:
         if self._open is not None:
             kind, message_id = self._open
-            whole = kind(content=TextContent(text="".join(self._texts)), message_id=message_id)
+            whole = kind(content=acp.TextContent(text="".join(self._texts)), message_id=message_id)
             self._entries.append(msgspec.Raw(msgspec.json.encode(whole)))
             self._open = None
             self._texts.clear()
@@ -134,7 +110,7 @@ class History:
 class Session:
     """One conversation that is open in this process. `run` is the prompt under way, if any."""
 
-    def __init__(self, saved: SavedSession, mcp_servers: tuple[McpServer, ...]) -> None:
+    def __init__(self, saved: SavedSession, mcp_servers: tuple[acp.McpServer, ...]) -> None:
         self.id = saved.id
         self.cwd = saved.cwd
         self.additional_directories = saved.additional_directories
@@ -158,11 +134,11 @@ class Session:
         self._messages += 1
         return f"{kind}-{self._prefix}-{self._messages}"
 
-    def add_prompt(self, blocks: tuple[ContentBlock, ...]) -> None:
+    def add_prompt(self, blocks: tuple[acp.ContentBlock, ...]) -> None:
         """Add the user's prompt to the history; it is not echoed."""
         message_id = self.next_id("user")
         for block in blocks:
-            self.history.add(UserMessageChunk(content=block, message_id=message_id))
+            self.history.add(acp.UserMessageChunk(content=block, message_id=message_id))
 
     def saved(self) -> SavedSession:
         return SavedSession(
@@ -177,12 +153,12 @@ class Session:
             history=self.history.entries(),
         )
 
-    def options(self, *, switches: bool) -> tuple[SessionConfigOption, ...]:
+    def options(self, *, switches: bool) -> tuple[acp.SessionConfigOption, ...]:
         return settings.options(self.mode, self.values, switches=switches)
 
     @property
     def context_size(self) -> int:
-        return settings.CONTEXT_SIZE[str(self.values["model"])]
+        return DOCUMENT.context_size[str(self.values["model"])]
 
 
 def title_of(prompt: str) -> str:
@@ -199,16 +175,16 @@ def timestamp(now: float) -> str:
 class Tool:
     """A tool call from its first sight to its end."""
 
-    def __init__(self, run: PromptRun, call: ToolCall) -> None:
+    def __init__(self, run: PromptRun, call: acp.ToolCall) -> None:
         self._turn = run
         self.call = call
         self.open = True
 
-    def progress(self, *content: ToolCallContent) -> None:
+    def progress(self, *content: acp.ToolCallContent) -> None:
         """Report the tool call as in progress; `content` replaces what was shown."""
         self._update(status="in_progress", content=content or None)
 
-    def complete(self, *content: ToolCallContent, raw_output: object = None) -> None:
+    def complete(self, *content: acp.ToolCallContent, raw_output: object = None) -> None:
         self.open = False
         self._update(status="completed", content=content or None, raw_output=raw_output)
 
@@ -217,13 +193,13 @@ class Tool:
         self._update(status="failed", content=(text_content(reason),), raw_output={"error": reason})
 
     def _update(self, **changes: object) -> None:
-        update = msgspec.structs.replace(SessionToolCallUpdate(tool_call_id=self.call.tool_call_id), **changes)
+        update = msgspec.structs.replace(acp.SessionToolCallUpdate(tool_call_id=self.call.tool_call_id), **changes)
         self._turn.update(update)
 
 
 class PromptRun:
     def __init__(
-        self, session: Session, connection: Connection, client: ClientCapabilities, world: World, logged_in: bool
+        self, session: Session, connection: Connection, client: acp.ClientCapabilities, world: World, logged_in: bool
     ) -> None:
         self.session = session
         self.connection = connection
@@ -236,11 +212,11 @@ class PromptRun:
         self._message: tuple[type, str] | None = None
         self._tools: list[Tool] = []
         self._sent = 0
-        self._scene: asyncio.Task[StopReason | None] | None = None
+        self._scene: asyncio.Task[acp.StopReason | None] | None = None
 
     # -- from beginning to end
 
-    async def play(self, scene: Coroutine[Any, Any, StopReason | None]) -> PromptResponse:
+    async def play(self, scene: Coroutine[Any, Any, acp.StopReason | None]) -> acp.PromptResponse:
         """Run the scene to its end, however it ends. Must be called at once: a cancel may already be on its way."""
         self._scene = asyncio.get_running_loop().create_task(scene, name="demo scene")
         while not self._scene.done():
@@ -256,7 +232,7 @@ class PromptRun:
         except (asyncio.CancelledError, RunCancelled, Cancelled):
             stop_reason = "cancelled"
         self._close_tools()
-        return PromptResponse(stop_reason=stop_reason, usage=self._usage())
+        return acp.PromptResponse(stop_reason=stop_reason, usage=self._usage())
 
     def cancel(self) -> None:
         # Once only: a second cancel would interrupt the clean-up after the first.
@@ -275,13 +251,13 @@ class PromptRun:
             if tool.open:
                 tool.fail("Cancelled")
 
-    def _usage(self) -> Usage | None:
+    def _usage(self) -> acp.Usage | None:
         """Report the usage once, at the end, if the run sent anything at all."""
         if not self._sent:
             return None
         self.session.words += self.input_words + self.output_words + self.thought_words
         self.report_usage()
-        return Usage(
+        return acp.Usage(
             total_tokens=self.input_words + self.output_words + self.thought_words,
             input_tokens=self.input_words,
             output_tokens=self.output_words,
@@ -291,19 +267,23 @@ class PromptRun:
     def report_usage(self) -> None:
         """Report words instead of tokens, and a cost of zero."""
         size = self.session.context_size
-        self.update(UsageUpdate(used=min(self.session.words, size), size=size, cost=Cost(amount=0.0, currency="USD")))
+        self.update(
+            acp.UsageUpdate(used=min(self.session.words, size), size=size, cost=acp.Cost(amount=0.0, currency="USD"))
+        )
 
     # -- speaking
 
-    def update(self, update: SessionUpdate) -> None:
+    def update(self, update: acp.SessionUpdate) -> None:
         self._sent += 1
-        if not isinstance(update, AgentMessageChunk | AgentThoughtChunk):
+        if not isinstance(update, acp.AgentMessageChunk | acp.AgentThoughtChunk):
             self._message = None  # text after another kind of update is a new message
         self.session.history.add(update)
-        self.connection.notify("session/update", SessionNotification(session_id=self.session.id, update=update))
+        self.connection.notify("session/update", acp.SessionNotification(session_id=self.session.id, update=update))
 
     def chunk(
-        self, content: ContentBlock, kind: type[AgentMessageChunk | AgentThoughtChunk] = AgentMessageChunk
+        self,
+        content: acp.ContentBlock,
+        kind: type[acp.AgentMessageChunk | acp.AgentThoughtChunk] = acp.AgentMessageChunk,
     ) -> None:
         """One chunk of the current message; a new message when the last chunk was of another kind."""
         if self._message is None or self._message[0] is not kind:
@@ -312,19 +292,19 @@ class PromptRun:
 
     async def say(self, text: str) -> None:
         """Stream text word by word. A second text in the same message is a new paragraph."""
-        if self._message is not None and self._message[0] is AgentMessageChunk:
+        if self._message is not None and self._message[0] is acp.AgentMessageChunk:
             text = "\n\n" + text
-        self.output_words += await self._stream(text, AgentMessageChunk)
+        self.output_words += await self._stream(text, acp.AgentMessageChunk)
 
     async def think(self, text: str) -> None:
-        if self._message is not None and self._message[0] is AgentThoughtChunk:
+        if self._message is not None and self._message[0] is acp.AgentThoughtChunk:
             text = "\n\n" + text
-        self.thought_words += await self._stream(text, AgentThoughtChunk)
+        self.thought_words += await self._stream(text, acp.AgentThoughtChunk)
 
-    async def _stream(self, text: str, kind: type[AgentMessageChunk | AgentThoughtChunk]) -> int:
+    async def _stream(self, text: str, kind: type[acp.AgentMessageChunk | acp.AgentThoughtChunk]) -> int:
         words = _WORD.findall(text) if self.session.values[SWITCH_ID] else [text]
         for word in words:
-            self.chunk(TextContent(text=word), kind)
+            self.chunk(acp.TextContent(text=word), kind)
             if self.world.pace > 0:
                 await self.world.sleep(self.world.pace)
             elif self._sent % BURST_CHUNKS == 0:
@@ -336,22 +316,24 @@ class PromptRun:
         await self.connection.drain()
         await asyncio.sleep(0)
 
-    def plan(self, *entries: tuple[str, PlanEntryStatus]) -> None:
+    def plan(self, *entries: tuple[str, acp.PlanEntryStatus]) -> None:
         """Send the whole plan; it replaces the previous one."""
         self.update(
-            Plan(entries=tuple(PlanEntry(content=text, priority="medium", status=status) for text, status in entries))
+            acp.Plan(
+                entries=tuple(acp.PlanEntry(content=text, priority="medium", status=status) for text, status in entries)
+            )
         )
 
     def tool(
         self,
         title: str,
-        kind: ToolKind,
-        *content: ToolCallContent,
-        locations: tuple[ToolCallLocation, ...] = (),
+        kind: acp.ToolKind,
+        *content: acp.ToolCallContent,
+        locations: tuple[acp.ToolCallLocation, ...] = (),
         raw_input: object = None,
     ) -> Tool:
         """Report a pending tool call."""
-        call = ToolCall(
+        call = acp.ToolCall(
             tool_call_id=self.session.next_id("call"),
             title=title,
             kind=kind,
@@ -365,7 +347,7 @@ class PromptRun:
         self._tools.append(tool)
         return tool
 
-    def options(self) -> tuple[SessionConfigOption, ...]:
+    def options(self) -> tuple[acp.SessionConfigOption, ...]:
         return self.session.options(switches=shows_switches(self.client))
 
     # -- asking
@@ -379,8 +361,8 @@ class PromptRun:
             message = f"the answer to {method} cannot be decoded: {error}"
             raise RequestFailed(message, method=method, code=INTERNAL_ERROR) from None
 
-    async def elicit(self, question: ElicitationFormMode | ElicitationUrlMode) -> CreateElicitationResponse:
-        return await self.request("elicitation/create", question, CreateElicitationResponse)
+    async def elicit(self, question: acp.ElicitationFormMode | acp.ElicitationUrlMode) -> acp.CreateElicitationResponse:
+        return await self.request("elicitation/create", question, acp.CreateElicitationResponse)
 
     async def allowed(self, tool: Tool) -> bool:
         """Return whether the tool may be used, by an earlier "always" or by asking. After a "no" the run goes on."""
@@ -402,7 +384,7 @@ class PromptRun:
 
     async def _ask_permission(self, tool: Tool, kind: str) -> bool:
         call = tool.call
-        shown = ToolCallUpdate(
+        shown = acp.ToolCallUpdate(
             tool_call_id=call.tool_call_id,
             title=call.title,
             kind=call.kind,
@@ -411,17 +393,17 @@ class PromptRun:
             locations=call.locations or None,
             raw_input=call.raw_input,
         )
-        params = RequestPermissionRequest(session_id=self.session.id, tool_call=shown, options=_OPTIONS)
+        params = acp.RequestPermissionRequest(session_id=self.session.id, tool_call=shown, options=_OPTIONS)
         try:
-            answer = await self.request("session/request_permission", params, RequestPermissionResponse)
+            answer = await self.request("session/request_permission", params, acp.RequestPermissionResponse)
         except RequestFailed as error:
             tool.fail(f"No permission: {error}")
             await self.say("This client could not ask you for permission, so I leave it. Nothing was changed.")
             return False
         match answer.outcome:
-            case CancelledPermissionOutcome():
+            case acp.CancelledPermissionOutcome():
                 raise RunCancelled
-            case SelectedPermissionOutcome(option_id=option_id):
+            case acp.SelectedPermissionOutcome(option_id=option_id):
                 # An option that was not offered is no permission.
                 allowed = option_id in ("allow-once", "allow-always")
                 if option_id.endswith("-always"):
@@ -429,11 +411,11 @@ class PromptRun:
                 return allowed
 
 
-def text_content(text: str) -> Content:
-    return Content(content=TextContent(text=text))
+def text_content(text: str) -> acp.Content:
+    return acp.Content(content=acp.TextContent(text=text))
 
 
-def shows_switches(client: ClientCapabilities) -> bool:
+def shows_switches(client: acp.ClientCapabilities) -> bool:
     """Return whether the client can show an on-off option."""
     offers = client.session and client.session.config_options
     return bool(offers and offers.boolean is not None)

@@ -15,40 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.agents.demo.requests import Intent
+from dragoman.agents.demo.requests import DOCUMENT, Intent
 from dragoman.agents.demo.session import PromptRun, Tool, text_content
 from dragoman.errors import NOT_FOUND, DragomanError, RequestFailed
-from dragoman.wire.vocabulary import (
-    BooleanPropertySchema,
-    CompleteElicitationNotification,
-    CreateElicitationResponse,
-    CreateTerminalRequest,
-    CreateTerminalResponse,
-    Diff,
-    ElicitationAcceptAction,
-    ElicitationDeclineAction,
-    ElicitationFormMode,
-    ElicitationSchema,
-    ElicitationUrlMode,
-    EnumOption,
-    IntegerPropertySchema,
-    KillTerminalRequest,
-    MultiSelectPropertySchema,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
-    ReleaseTerminalRequest,
-    StopReason,
-    StringMultiSelectItems,
-    StringPropertySchema,
-    Terminal,
-    TerminalOutputRequest,
-    TerminalOutputResponse,
-    ToolCallLocation,
-    WaitForTerminalExitRequest,
-    WaitForTerminalExitResponse,
-    WriteTextFileRequest,
-    WriteTextFileResponse,
-)
+from dragoman.wire import vocabulary as acp
 
 # Of a command's output the end is kept, as ACP's terminals do: that is where it says how it went.
 OUTPUT_LIMIT_BYTES = 64 * 1024
@@ -89,8 +59,8 @@ async def read_text(run: PromptRun, path: str) -> str | None:
     if not run.client.fs.read_text_file:
         return _read_own(_inside(run, path))
     try:
-        params = ReadTextFileRequest(session_id=run.session.id, path=path)
-        return (await run.request("fs/read_text_file", params, ReadTextFileResponse)).content
+        params = acp.ReadTextFileRequest(session_id=run.session.id, path=path)
+        return (await run.request("fs/read_text_file", params, acp.ReadTextFileResponse)).content
     except RequestFailed as error:
         # Clients have different words for a missing file, so the file itself is asked too.
         if error.code == NOT_FOUND or not _is_there(path):
@@ -103,8 +73,8 @@ async def write_text(run: PromptRun, path: str, text: str) -> None:
         _write_own(_inside(run, path), text)
         return
     try:
-        params = WriteTextFileRequest(session_id=run.session.id, path=path, content=text)
-        await run.request("fs/write_text_file", params, WriteTextFileResponse)
+        params = acp.WriteTextFileRequest(session_id=run.session.id, path=path, content=text)
+        await run.request("fs/write_text_file", params, acp.WriteTextFileResponse)
     except RequestFailed as error:
         raise ActionFailed(f"The client could not write {path}: {error}") from None
 
@@ -172,15 +142,15 @@ async def run_to_end(run: PromptRun, tool: Tool, command: str) -> CommandEnd:
 async def _run_in_terminal(run: PromptRun, tool: Tool, argv: list[str]) -> CommandEnd:
     try:
         terminal_id = await _create_terminal(run, argv)
-        tool.progress(Terminal(terminal_id=terminal_id))
+        tool.progress(acp.Terminal(terminal_id=terminal_id))
         try:
-            wait = WaitForTerminalExitRequest(session_id=run.session.id, terminal_id=terminal_id)
-            ended = await run.request("terminal/wait_for_exit", wait, WaitForTerminalExitResponse)
-            ask = TerminalOutputRequest(session_id=run.session.id, terminal_id=terminal_id)
-            output = await run.request("terminal/output", ask, TerminalOutputResponse)
+            wait = acp.WaitForTerminalExitRequest(session_id=run.session.id, terminal_id=terminal_id)
+            ended = await run.request("terminal/wait_for_exit", wait, acp.WaitForTerminalExitResponse)
+            ask = acp.TerminalOutputRequest(session_id=run.session.id, terminal_id=terminal_id)
+            output = await run.request("terminal/output", ask, acp.TerminalOutputResponse)
         except asyncio.CancelledError:
             _request_unanswered(
-                run, "terminal/kill", KillTerminalRequest(session_id=run.session.id, terminal_id=terminal_id)
+                run, "terminal/kill", acp.KillTerminalRequest(session_id=run.session.id, terminal_id=terminal_id)
             )
             raise
         finally:
@@ -191,16 +161,16 @@ async def _run_in_terminal(run: PromptRun, tool: Tool, argv: list[str]) -> Comma
 
 
 async def _create_terminal(run: PromptRun, argv: list[str]) -> str:
-    params = CreateTerminalRequest(
+    params = acp.CreateTerminalRequest(
         session_id=run.session.id,
         command=argv[0],
         args=tuple(argv[1:]),
         cwd=run.session.cwd,
         output_byte_limit=OUTPUT_LIMIT_BYTES,
     )
-    creation = asyncio.ensure_future(run.request("terminal/create", params, CreateTerminalResponse))
+    creation = asyncio.ensure_future(run.request("terminal/create", params, acp.CreateTerminalResponse))
 
-    def release_late(done: asyncio.Future[CreateTerminalResponse]) -> None:
+    def release_late(done: asyncio.Future[acp.CreateTerminalResponse]) -> None:
         if not done.cancelled() and done.exception() is None:
             _release(run, done.result().terminal_id)
 
@@ -214,7 +184,7 @@ async def _create_terminal(run: PromptRun, argv: list[str]) -> str:
 
 def _release(run: PromptRun, terminal_id: str) -> None:
     _request_unanswered(
-        run, "terminal/release", ReleaseTerminalRequest(session_id=run.session.id, terminal_id=terminal_id)
+        run, "terminal/release", acp.ReleaseTerminalRequest(session_id=run.session.id, terminal_id=terminal_id)
     )
 
 
@@ -302,51 +272,49 @@ def shown_output(end: CommandEnd) -> str:
 # -- scenes
 
 PAGE = "https://agentclientprotocol.com/"
-QUESTION = "Which colour do you like best?"
+QUESTION = "Which colour do you like best?"  # also in the form
 MAX_SHOWN_LINES = 20
 
 
-async def read_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def read_scene(run: PromptRun, intent: Intent) -> None:
     path, text = await _find(run, intent.text)
     name = relative_path(run, path)
-    tool = run.tool(f"Read {name}", "read", locations=(ToolCallLocation(path=path),), raw_input={"path": path})
+    tool = run.tool(f"Read {name}", "read", locations=(acp.ToolCallLocation(path=path),), raw_input={"path": path})
     tool.progress()
     if text is None:
         tool.fail(f"There is no file {path}")
         await run.say(f"There is no file {name} in {run.session.cwd}. `edit {name}` would create it.")
-        return None
+        return
     lines = text.splitlines()
     tool.complete(text_content(text), raw_output={"lines": len(lines), "characters": len(text)})
     shown = "\n".join(lines[:MAX_SHOWN_LINES])
     fence = "```" if "```" not in shown else "~~~~"
     more = f"\n\n… and {len(lines) - MAX_SHOWN_LINES} more lines." if len(lines) > MAX_SHOWN_LINES else ""
     await run.say(f"{name} has {len(lines)} lines:\n\n{fence}\n{shown}\n{fence}{more}")
-    return None
 
 
-async def edit_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def edit_scene(run: PromptRun, intent: Intent) -> None:
     path, old = await _find(run, intent.text)
     name = relative_path(run, path)
     new, line = edited(name, old, intent.line)
     tool = run.tool(
         f"Edit {name}" if old is not None else f"Create {name}",
         "edit",
-        Diff(path=path, old_text=old, new_text=new),
-        locations=(ToolCallLocation(path=path, line=line),),
+        acp.Diff(path=path, old_text=old, new_text=new),
+        locations=(acp.ToolCallLocation(path=path, line=line),),
         raw_input={"path": path, "line": line},
     )
     if not await run.allowed(tool):
-        return None
+        return
     tool.progress()
     try:
         await write_text(run, path, new)
     except ActionFailed as error:
         tool.fail(str(error))
         await run.say(f"That did not work. {error}")
-        return None
+        return
     tool.complete(raw_output={"characters": len(new)})
     await run.say(f"I {'added a line to' if old is not None else 'created'} {name}.")
-    return None
 
 
 def edited(name: str, old: str | None, line: str) -> tuple[str, int]:
@@ -371,38 +339,37 @@ async def _find(run: PromptRun, name: str) -> tuple[str, str | None]:
     return (path + ".md" if os.path.basename(path).upper() == "README" else path), None
 
 
-async def delete_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def delete_scene(run: PromptRun, intent: Intent) -> None:
     path = absolute_path(run, intent.text)
     name = relative_path(run, path)
     if not file_exists(run, path):
         await run.say(f"There is no file {name} in {run.session.cwd}.")
-        return None
-    tool = run.tool(f"Delete {name}", "delete", locations=(ToolCallLocation(path=path),), raw_input={"path": path})
+        return
+    tool = run.tool(f"Delete {name}", "delete", locations=(acp.ToolCallLocation(path=path),), raw_input={"path": path})
     if not await run.allowed(tool):
-        return None
+        return
     tool.progress()
     try:
         delete_file(run, path)
     except ActionFailed as error:
         tool.fail(str(error))
         await run.say(f"That did not work. {error}")
-        return None
+        return
     tool.complete(raw_output={"deleted": path})
     await run.say(f"I deleted {name}.")
-    return None
 
 
-async def run_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def run_scene(run: PromptRun, intent: Intent) -> None:
     command = intent.text
     tool = run.tool(f"Run `{command}`", "execute", raw_input={"command": command, "cwd": run.session.cwd})
     if not await run.allowed(tool):
-        return None
+        return
     try:
         end = await run_to_end(run, tool, command)
     except ActionFailed as error:
         tool.fail(str(error))
         await run.say(f"That did not work. {error}")
-        return None
+        return
     # A terminal stays on display after its release; without one, the output is the content.
     shown = () if run.client.terminal else (text_content(end.output or "(no output)"),)
     raw = {"exitCode": end.exit_code, "signal": end.signal, "output": end.output, "truncated": end.truncated}
@@ -411,87 +378,61 @@ async def run_scene(run: PromptRun, intent: Intent) -> StopReason | None:
     await run.say(f"`{command}` {how}.")
     if output := shown_output(end):
         await run.say(output)
-    return None
 
 
-async def permission_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def permission_scene(run: PromptRun, intent: Intent) -> None:
     tool = run.tool("Do nothing, with your permission", "other", raw_input={"pretend": True})
     if await run.allowed(tool):
         tool.complete(text_content("Nothing was done"))
         await run.say("You allowed it, and I did nothing, as promised.")
-    return None
 
 
-async def ask_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def ask_scene(run: PromptRun, intent: Intent) -> None:
     if run.client.elicitation is None or run.client.elicitation.form is None:
         run.session.question = QUESTION
         await run.say(f"This client does not offer questions with forms, so I ask in plain text. {QUESTION}")
-        return None
-    form = ElicitationFormMode(
-        session_id=run.session.id, message="A few questions, to show the form:", requested_schema=FORM
+        return
+    form = acp.ElicitationFormMode(
+        session_id=run.session.id, message="A few questions, to show the form:", requested_schema=DOCUMENT.form
     )
     answer = await _elicit(run, form)
     match answer:
-        case ElicitationAcceptAction(content=content):
+        case acp.ElicitationAcceptAction(content=content):
             given = "\n".join(f"- {key}: {value}" for key, value in (content or {}).items())
             await run.say(f"Thank you! You answered:\n\n{given or '(nothing)'}")
-        case ElicitationDeclineAction():
+        case acp.ElicitationDeclineAction():
             await run.say("You would rather not answer. That is fine.")
         case None:
             pass
         case _:
             await run.say("You closed the question without an answer. That is fine.")
-    return None
 
 
-FORM = ElicitationSchema(
-    title="About you",
-    properties={
-        "colour": StringPropertySchema(
-            title=QUESTION,
-            one_of=(
-                EnumOption(const="red", title="Red"),
-                EnumOption(const="green", title="Green"),
-                EnumOption(const="blue", title="Blue"),
-            ),
-        ),
-        "name": StringPropertySchema(title="What may I call you?", max_length=80),
-        "files": IntegerPropertySchema(title="How many files do you have open?", minimum=0, maximum=10_000, default=1),
-        "languages": MultiSelectPropertySchema(
-            title="Which languages do you use?", items=StringMultiSelectItems(enum=("Python", "TypeScript", "Rust"))
-        ),
-        "happy": BooleanPropertySchema(title="Is all well?", default=True),
-    },
-    required=("colour",),
-)
-
-
-async def page_scene(run: PromptRun, intent: Intent) -> StopReason | None:
+async def page_scene(run: PromptRun, intent: Intent) -> None:
     if run.client.elicitation is None or run.client.elicitation.url is None:
         await run.say(f"This client does not open pages for agents. The page is {PAGE}")
-        return None
+        return
     elicitation = run.session.next_id("page")
-    shown = ElicitationUrlMode(
+    shown = acp.ElicitationUrlMode(
         session_id=run.session.id,
         elicitation_id=elicitation,
         url=PAGE,
         message="The protocol that we speak is described here.",
     )
     match await _elicit(run, shown):
-        case ElicitationAcceptAction():
-            done = CompleteElicitationNotification(elicitation_id=elicitation)
+        case acp.ElicitationAcceptAction():
+            done = acp.CompleteElicitationNotification(elicitation_id=elicitation)
             run.connection.notify("elicitation/complete", done)
             await run.say("You opened the page.")
         case None:
             pass
         case _:
             await run.say("You did not open the page. That is fine.")
-    return None
 
 
 async def _elicit(
-    run: PromptRun, question: ElicitationFormMode | ElicitationUrlMode
-) -> CreateElicitationResponse | None:
+    run: PromptRun, question: acp.ElicitationFormMode | acp.ElicitationUrlMode
+) -> acp.CreateElicitationResponse | None:
     """The answer; None when the client failed to ask, which is then said."""
     try:
         return await run.elicit(question)

@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from dragoman.agents.replay.comparison import Difference, answers_differ, params_differ, prompts_differ
+from dragoman.agents.replay.frames import Difference, Substitutions, answers_differ, params_differ, prompts_differ
 from dragoman.agents.replay.recording import CANCEL, PROMPT, RecordedFrame, Segment, Track
-from dragoman.agents.replay.substitution import Substitutions
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.wire.messages import RequestId
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from dragoman.agents.replay.frames import Substitutions
 from dragoman.agents.replay.playback import ClientRequest, PlaybackOptions, SessionPlayback
 from dragoman.agents.replay.recording import (
     CREATING_METHODS,
@@ -24,7 +25,6 @@ from dragoman.agents.replay.recording import (
     Recording,
     Track,
 )
-from dragoman.agents.replay.substitution import Substitutions
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, InputError
 from dragoman.wire.framing import LineFramer
 from dragoman.wire.messages import DECODE_ERRORS, Envelope, Oversized, RequestId, peek

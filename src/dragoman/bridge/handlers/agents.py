@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.agents.keys import Keys
-from dragoman.agents.preset import built_in, load_preset
+from dragoman.agents.preset import Keys, built_in, load_preset
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.handlers.settings import change_settings, page_settings
 from dragoman.bridge.refusal import Refusal

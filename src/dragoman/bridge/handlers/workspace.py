@@ -13,11 +13,10 @@ from dragoman.bridge.refusal import Refusal, existing_folder
 from dragoman.bridge.services import Services, handles
 from dragoman.config import load
 from dragoman.errors import InputError
-from dragoman.host.files.text_files import read_text
+from dragoman.host.files import read_text
 from dragoman.host.policy.remembered import Remembered, RememberedRule
-from dragoman.host.policy.rulebook import rule_sources
+from dragoman.host.policy.rulebook import rule_sources, trust, untrust, workspace_policy
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.policy.trust import trust, untrust, workspace_policy
 from dragoman.hub.prompting import is_within
 from dragoman.protocol import requests, results
 from dragoman.wire.connection import RpcRefusal

@@ -1,12 +1,10 @@
 """The policy: rules that allow or deny what an agent asks for, or ask a person.
 
+effects     all effects of a request (commands are read by `host.shell`)
 rules       one rule, how it is read from TOML, and the verdict of a policy
-effects     everything that a request would do
 globs       patterns of paths, commands, MCP tools, hosts and names
-matching    does a rule apply to an effect?
 access      the four presets, as rules
-policy      the rules of all layers, and their verdict (pure)
+policy      the rules of all layers: which of them match an effect, and the verdict
 remembered  a person's "always" and "never" answers
-trust       a workspace's own rules, which count only while the user trusts them
-rulebook    the current rules of a session, and the files that they come from
+rulebook    the current rules of a session, the files that they come from, and the trust in a workspace's own rules
 """

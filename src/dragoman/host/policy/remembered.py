@@ -26,7 +26,7 @@ from dragoman.host.policy.effects import Effect, analyze
 from dragoman.host.policy.globs import ResolvedPath, escaped
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.shell.wrappers import unwrap_shell
+from dragoman.host.shell.programs import unwrap_shell
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"

@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.errors import INVALID_PARAMS, InputError
-from dragoman.host.question.fields import Field, Value
-from dragoman.host.question.form import Form, read_form
+from dragoman.host.question.form import Field, Form, Value, read_form
 from dragoman.host.refusals import invalid
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal

@@ -16,8 +16,7 @@ import msgspec
 
 from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.config import format_duration
-from dragoman.host.callback import call
-from dragoman.host.pending import PendingRequest, PendingRequests
+from dragoman.host.pending import PendingRequest, PendingRequests, call
 from dragoman.host.permission import answer_later
 from dragoman.host.question.question import (
     CANCELLED,

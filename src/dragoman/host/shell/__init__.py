@@ -1,10 +1,11 @@
-"""Reads command lines for the policy: the programs that would run, and the files that would be written.
+"""Reads command lines for the policy: the commands that would run, and the files that would be read and written.
 
-words               quotes and expansions
-redirections        redirections and here-documents
-grammar             a strict reader of what common shells read alike
-tree                a second reader (tree-sitter), which must agree
-wrappers            programs that run other programs (`data/wrappers.toml`)
-indirect_execution  builtins and options that run something unseen (`data/indirect_execution.toml`)
-reader              `read_script`: all of it together, for one line
+The steps, in order:
+
+words     quotes and expansions
+grammar   a strict reader of what common shells read alike: lists, pipes, groups, redirections, here-documents
+programs  the commands that a command runs by its arguments, and commands that run something unseen (`programs.toml`)
+reader    `read_script`: all of it for one line, checked by a second reader (tree-sitter)
+
+`host/policy/effects.py` makes effects of the result, and `host/policy/policy.py` judges them.
 """

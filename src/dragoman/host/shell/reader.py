@@ -1,8 +1,11 @@
 """Reads a command line for the policy: every simple command that it would run, wherever it stands in the line.
 
 `read_script` is pure and never raises. Where it does not understand a line it says why (`unclear`), and the policy
-asks. Two readers must agree on a line: a strict one (`grammar`), and the grammar that editors use (`tree`). A command
-that runs another one (`sudo rm x`) is listed with its own words, followed by the inner one.
+asks. Two readers must agree on a line: a strict one (`grammar`), and the grammar that editors use (tree-sitter-bash).
+Where the strict reader understood a line, the other one must find commands at the same positions, or the line counts as
+not understood. Where it did not, the other one, which never gives up, guesses the commands: good enough for rules that
+deny, never for rules that allow. A command that runs another one (`sudo rm x`, see `programs`) is listed with its own
+words, followed by the inner one.
 
 A rule may allow a line only if the line is clear, and each command in it is clear, not dynamic, and allowed by its
 words. Rules that deny look at all commands, the unclear ones too.
@@ -11,21 +14,32 @@ words. Rules that deny look at all commands, the unclear ones too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dragoman.host.shell import tree
-from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in
-from dragoman.host.shell.indirect_execution import git_without_options, indirect_execution
-from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, deceptive
-from dragoman.host.shell.wrappers import InnerCommand, program_name, unwrap
+from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in, only_word
+from dragoman.host.shell.programs import InnerCommand, inspect_command
+from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, Word, deceptive
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
 
 MAX_LENGTH: Final = 65_536
 """Characters of a line. Agents write files by here-documents, which are rarely larger."""
 
+MAX_GUESSED: Final = 4_096
+"""Characters. On lines that are not shell the parser takes quadratic time: about 0.1 s at this length."""
+
+_COMMAND_NODES: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+_NOT_WORDS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect", "variable_assignment"})
+
+_PLAIN: Final = bytes(byte if byte < 128 else ord("x") for byte in range(256))
+"""Replaces bytes beyond ASCII: the grammar's scanner passes them to C's `isalpha`, which reads beyond its table and may
+crash the process. For the shell every such byte is part of a word, like a letter."""
+
 _GUESS_DEPTH: Final = MAX_DEPTH // 3
-_DECLARATIONS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
 class ShellCommand(msgspec.Struct, frozen=True):
@@ -75,7 +89,7 @@ def _read(line: str, depth: int) -> Script:
     else:
         if not simple_commands:
             unclear = "there is no command in it"
-        elif not tree.agrees(line, simple_commands):
+        elif not tree_agrees(line, simple_commands):
             unclear = "it can be read in two ways"
     commands = [command for simple in simple_commands for command in _expand(simple, depth=depth)]
     if unclear is not None:
@@ -87,7 +101,7 @@ def _read(line: str, depth: int) -> Script:
 
 def _guesses(line: str, depth: int) -> Iterator[ShellCommand]:
     if line.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in line):
-        for simple in tree.guess(line):
+        for simple in guess_commands(line):
             if simple.words:
                 yield from _expand(simple, depth=depth)
 
@@ -109,15 +123,10 @@ def _expand(
     if not words:
         yield command
         return
-    unclear = simple.unclear or indirect_execution(words)
-    if words[0].dynamic:
-        yield msgspec.structs.replace(command, unclear=unclear)
-        return
-    name = program_name(words[0].text)
-    unwrapped = git_without_options(words) if name == "git" else unwrap(words)
+    use = inspect_command(words)
+    unclear = simple.unclear or use.unclear
     inner_commands: list[ShellCommand] = []
-    unclear = unclear or unwrapped.unclear
-    for inner in unwrapped.inner:
+    for inner in use.inner:
         # Guesses branch, so only a few may be nested.
         inner_depth = depth + (_GUESS_DEPTH if inner.is_guess else 1)
         if inner_depth > MAX_DEPTH:
@@ -126,10 +135,12 @@ def _expand(
         more = has_more_arguments or inner.has_more_arguments
         reason = _expand_inner(inner, inner_depth, (*via, inner.via), more, inner_commands)
         unclear = unclear or reason
-    if name in _DECLARATIONS:
-        assignments = tuple(word.text for word in words[1:] if "=" in word.text)
-        command = msgspec.structs.replace(command, assignments=(*command.assignments, *assignments))
-    yield msgspec.structs.replace(command, unclear=unclear, writes=(*command.writes, *unwrapped.writes))
+    yield msgspec.structs.replace(
+        command,
+        assignments=(*command.assignments, *use.assignments),
+        unclear=unclear,
+        writes=(*command.writes, *use.writes),
+    )
     yield from inner_commands
 
 
@@ -147,3 +158,89 @@ def _expand_inner(
         for command in script.commands
     )
     return script.unclear
+
+
+# The second reader
+
+
+def tree_agrees(line: str, commands: list[SimpleCommand]) -> bool:
+    """Tell whether this reader finds no error, and commands at the same positions as the other one."""
+    data = line.encode()
+    starts = sorted(command.words[0].start for command in commands if command.words)
+    positions = []
+    for node in _nodes(data):
+        if node.is_error or node.is_missing:
+            return False
+        if node.type in _COMMAND_NODES:
+            positions.append(_name(node).start_byte)
+    if line.isascii():
+        return sorted(positions) == starts
+    return sorted(positions) == list(_byte_offsets(line, starts))
+
+
+def guess_commands(line: str) -> list[SimpleCommand]:
+    """Guess the commands of a line that the other reader does not understand."""
+    if len(line) > MAX_GUESSED:
+        return []
+    data = line.encode()
+    commands = []
+    for node in _nodes(data):
+        if node.type in _COMMAND_NODES:
+            name = _name(node)
+            words = (
+                node for node in node.children if node.type not in _NOT_WORDS and node.start_byte >= name.start_byte
+            )
+            commands.append(SimpleCommand(tuple(_word(word, data) for word in words)))
+        elif node.type == "file_redirect" and (command := _after_redirection(node, data)):
+            commands.append(command)
+        if len(commands) >= MAX_COMMANDS:
+            break
+    return commands
+
+
+def _after_redirection(node: Node, data: bytes) -> SimpleCommand | None:
+    """Return the words after a redirection's target, which the grammar takes for targets: they may be a command."""
+    words = tuple(_word(child, data) for child in node.named_children[1:])
+    return SimpleCommand(words) if words else None
+
+
+def _word(node: Node, data: bytes) -> Word:
+    text = data[node.start_byte : node.end_byte].decode(errors="replace")
+    return only_word(text) or Word(text, dynamic=True, bare=False)
+
+
+def _name(node: Node) -> Node:
+    return node.child_by_field_name("name") or node if node.type == "command" else node
+
+
+def _byte_offsets(line: str, starts: list[int]) -> Iterator[int]:
+    before = count = 0
+    for start in starts:
+        count += len(line[before:start].encode())
+        before = start
+        yield count
+
+
+def _nodes(data: bytes) -> Iterator[Node]:
+    """Yield all nodes in the order of the text; without recursion, since the nesting of a line is not limited."""
+    # Loaded with the first command: many sessions never run one.
+    from tree_sitter import Parser
+
+    # A new parser for each line: parsers have state, and there may be threads.
+    cursor = Parser(_language()).parse(data.translate(_PLAIN)).walk()
+    while True:
+        if cursor.node is not None:
+            yield cursor.node
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+@lru_cache(maxsize=1)
+def _language() -> Language:
+    import tree_sitter_bash
+    from tree_sitter import Language
+
+    return Language(tree_sitter_bash.language())

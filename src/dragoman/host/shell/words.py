@@ -36,6 +36,13 @@ _ZSH_PATH: Final = re.compile(r"=[^=]")
 _OPERATORS: Final = frozenset({"[", "[[", "=~"})
 _ASSIGNMENT: Final = re.compile(rf"{_NAME}(\[|\+?=)")
 
+RESERVED_WORDS: Final = frozenset(
+    {
+        *("if", "then", "elif", "else", "fi", "case", "in", "esac"),
+        *("while", "until", "for", "select", "do", "done", "function", "[[", "{", "}", "!"),
+    }
+)
+
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SPECIAL: Final = frozenset(";&|`$<>()\\\"'#*?[]{}~ \n")
 

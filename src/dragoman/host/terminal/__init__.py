@@ -3,6 +3,4 @@
 terminal   one command, from its start to the end of everything that it started
 terminals  the commands of a session
 output     a command's output: as text for the agent, as bytes for followers
-text       turns a terminal's output into plain text; keeps the last bytes of a stream
-throttle   limits how much all terminals read at once, so that a flood leaves time for other sessions
 """

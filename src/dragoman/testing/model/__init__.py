@@ -1,11 +1,9 @@
 """A scripted model server for tests of agents: no account, and no network but loopback.
 
-script              the directives, `[[say:…]] [[tool:NAME {…}]] …`, read from text
-conversation        a request, independent of its API; and what the APIs share
-reply               which part of the script answers it
+script        the directives, `[[say:…]] [[tool:NAME {…}]] …`, read from text
+conversation  a request, independent of its API, and the part of the script that answers it
 openai_chat, openai_responses, anthropic, gemini    the APIs: decode a request, encode a reply
-routes              from a path to its API
-server              the HTTP server (starlette on uvicorn)
+server        from a path to its API; the HTTP server (starlette on uvicorn)
 
     async with await serve() as server:
         start_agent(env={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none"})
@@ -15,6 +13,6 @@ The server keeps nothing between requests: the same request gets the same bytes,
 
 from __future__ import annotations
 
-from dragoman.testing.model.server import SeenRequest, Server, main, serve
+from dragoman.testing.model.server import SeenRequest, Server, serve
 
-__all__ = ["SeenRequest", "Server", "main", "serve"]
+__all__ = ["SeenRequest", "Server", "serve"]

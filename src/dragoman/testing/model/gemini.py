@@ -11,17 +11,22 @@ from msgspec import Raw, Struct
 from dragoman.testing.model.conversation import (
     ABSENT,
     Assistant,
+    Call,
     Conversation,
     Entry,
+    Pause,
+    Reply,
     Result,
+    Text,
+    Thought,
     Tool,
     User,
     is_present,
     key_of_body,
     merge_answers,
+    merge_parts,
     sse_event,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
 
 # Clients keep it and send it back; nobody here checks it.

@@ -10,17 +10,22 @@ from msgspec import Raw, Struct
 from dragoman.testing.model.conversation import (
     ABSENT,
     Assistant,
+    Call,
     Conversation,
     Entry,
+    Pause,
+    Reply,
     Result,
+    Text,
+    Thought,
     Tool,
     User,
     key_of_body,
     merge_answers,
+    merge_parts,
     sse_event,
     text_of,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
 
 

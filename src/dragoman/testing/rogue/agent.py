@@ -9,7 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any  # what JSON can hold; the wrong shapes are the point here
@@ -40,7 +42,7 @@ class Agent:
     # -- hearing
 
     def hear(self) -> Frame | None:
-        """The client's next frame; None when it has closed our stdin."""
+        """Return the client's next frame; None when it has closed our stdin."""
         while b"\n" not in self._unread:
             data = os.read(0, READ_SIZE)
             if not data:
@@ -51,16 +53,16 @@ class Agent:
         return frame
 
     def until(self, method: str) -> Frame:
-        """Polite until this comes, which is left unanswered. The process ends where the client ends first."""
+        """Behave well until this method comes; it is left unanswered. Exit if the client ends first."""
         while (frame := self.hear()) is not None:
             if frame.get("method") == method:
                 self._note(frame)
                 return frame
-            self.be_polite(frame)
+            self.behave(frame)
         sys.exit(0)
 
     def answer_to(self, request_id: Json) -> Frame:
-        """Polite until the client has answered this request of ours; but for a cancel, which waits for the same."""
+        """Behave well until the client has answered this request; a cancel is only noted."""
         while request_id not in self.answers:
             frame = self.hear()
             if frame is None:
@@ -68,15 +70,15 @@ class Agent:
             if frame.get("method") == "session/cancel":
                 self._note(frame)
             else:
-                self.be_polite(frame)
+                self.behave(frame)
         return self.answers[request_id]
 
     def serve(self) -> None:
-        """Polite until the client closes our stdin."""
+        """Behave well until the client closes our stdin."""
         while (frame := self.hear()) is not None:
-            self.be_polite(frame)
+            self.behave(frame)
 
-    def be_polite(self, frame: Frame) -> None:
+    def behave(self, frame: Frame) -> None:
         self._note(frame)
         match frame.get("method"):
             case None:
@@ -87,10 +89,10 @@ class Agent:
                 self.answer(frame, {"sessionId": self.new_session()})
             case "session/prompt":
                 self.say("fine")
-                self.end_turn()
+                self.end_run()
             case "session/cancel":
                 if self.prompt is not None:
-                    self.end_turn()
+                    self.end_run()
             case "session/list":
                 self.answer(frame, {"sessions": []})
             case method if "id" in frame:
@@ -121,8 +123,18 @@ class Agent:
 
     # -- speaking
 
+    def begin_run(self, text: str) -> Frame:
+        """Behave well until a prompt comes, say this, and return the prompt's request."""
+        request = self.until("session/prompt")
+        self.say(text)
+        return request
+
+    def finish_run(self, *texts: str) -> None:
+        """Say these texts and answer the prompt, in one write."""
+        self.send(*map(self.chunk, texts), self.run_ended())
+
     def send(self, *frames: Frame) -> None:
-        """Whole lines, in one piece."""
+        """Write whole lines, in one piece."""
         self.write(b"".join(line(frame) for frame in frames))
 
     def answer(self, request: Frame, result: Json) -> None:
@@ -132,7 +144,7 @@ class Agent:
         self.send({"id": request["id"], "error": {"code": code, "message": message}})
 
     def update(self, update: Json) -> Frame:
-        """The frame of an update of this session."""
+        """Return the frame of an update of this session."""
         return {"method": "session/update", "params": {"sessionId": self.session, "update": update}}
 
     def chunk(self, text: str) -> Frame:
@@ -141,21 +153,21 @@ class Agent:
     def say(self, text: str) -> None:
         self.send(self.chunk(text))
 
-    def end_turn(self, stop_reason: str | None = None) -> None:
-        self.send(self.turn_ended(stop_reason))
+    def end_run(self, stop_reason: str | None = None) -> None:
+        self.send(self.run_ended(stop_reason))
 
-    def turn_ended(self, stop_reason: str | None = None) -> Frame:
-        """The answer to the prompt, `end_turn` or `cancelled`; from here on there is none to answer."""
+    def run_ended(self, stop_reason: str | None = None) -> Frame:
+        """Return the answer to the prompt, `end_turn` or `cancelled`; from now on no prompt is open."""
         prompt, self.prompt = self.prompt, None
         return {"id": prompt, "result": {"stopReason": stop_reason or ("cancelled" if self.cancelled else "end_turn")}}
 
     def request(self, method: str, params: Json) -> Frame:
-        """The frame of a request of ours, with an id that was not used before."""
+        """Return the frame of a request to the client, with a new id."""
         self._next_id += 1
         return {"id": self._next_id, "method": method, "params": params}
 
     def ask(self, method: str, params: Json) -> Json:
-        """Sends a request; returns its id, for `answer_to`."""
+        """Send a request; return its id, for `answer_to`."""
         frame = self.request(method, params)
         self.send(frame)
         return frame["id"]
@@ -169,3 +181,64 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+Play = Callable[[Agent], None]
+
+# In the order in which they are listed; the names of the modules are the groups.
+GROUPS = ("lines", "rpc", "updates", "prompts", "process")
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """`does` is what it does; `good` is what a good client makes of it. One line each."""
+
+    name: str
+    group: str
+    does: str
+    good: str
+    play: Play
+
+
+_behaviours: dict[str, Behaviour] = {}
+
+
+def register(name: str, does: str, good: str, play: Play) -> None:
+    """Register a behaviour that no function of its name plays."""
+    if name in _behaviours:
+        raise ValueError(f"there are two behaviours named {name}")
+    _behaviours[name] = Behaviour(name, play.__module__.rpartition(".")[2], does, good, play)
+
+
+def behaviour(does: str, good: str) -> Callable[[Play], Play]:
+    """Register the function as the behaviour of its name."""
+
+    def named(play: Play) -> Play:
+        register(play.__name__, does, good, play)
+        return play
+
+    return named
+
+
+def behaviours() -> dict[str, Behaviour]:
+    """Return all behaviours by name, in the order of the list."""
+    for group in GROUPS:
+        import_module(f"dragoman.testing.rogue.{group}")
+    return dict(sorted(_behaviours.items(), key=lambda item: GROUPS.index(item[1].group)))
+
+
+def table() -> str:
+    """Return all behaviours as Markdown, one table for each group."""
+    lines: list[str] = []
+    for group in GROUPS:
+        lines += [
+            f"### {group}",
+            "",
+            "| behaviour | what it does | what a good client makes of it |",
+            "| --- | --- | --- |",
+        ]
+        lines += [
+            f"| `{each.name}` | {each.does} | {each.good} |" for each in behaviours().values() if each.group == group
+        ]
+        lines.append("")
+    return "\n".join(lines)

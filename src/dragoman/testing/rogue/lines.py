@@ -1,6 +1,8 @@
-"""Lines that are not JSON: garbage, halves, giants, broken text.
+"""Lines that are not JSON (garbage, halves, giants, broken text), and floods of lines.
 
-Where nothing else is said, the turn brings "before " and "after", with the trouble between the two.
+A flood has a million lines; `--count` sets another number.
+
+Unless stated otherwise, the run says "before " and "after", with the fault between the two.
 """
 
 from __future__ import annotations
@@ -9,10 +11,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from dragoman.testing.rogue.agent import Agent, line
-from dragoman.testing.rogue.registry import behaviour, register
+from dragoman.testing.rogue.agent import Agent, Frame, behaviour, line, register, write_all
 
 SKIPS_AND_REPORTS = "ignores and reports it, and keeps all words"
 
@@ -21,10 +22,9 @@ GIANT = 70_000_000
 
 
 def _between(agent: Agent, trouble: bytes) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.write(trouble)
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 def _lines(name: str, does: str, trouble: Callable[[], bytes], good: str = SKIPS_AND_REPORTS) -> None:
@@ -81,18 +81,17 @@ def deep_nesting(agent: Agent) -> None:
     agent.say("before ")
     agent.write(deep + b"\n" + b'{"jsonrpc":"2.0","method":"deep","params":' + deep + b"}\n")
     agent.write(frame.replace(b'"DEEP"', deep))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("numbers no computer holds: an id of 5,000 digits, 1e999, a usage of 30 digits", SKIPS_AND_REPORTS)
 def huge_numbers(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.write(b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"x","params":{}}\n')
     for number in (b"1e999", b"9" * 30, b"9" * 5000):
         frame = line(agent.update({"sessionUpdate": "usage_update", "used": "N", "size": "N"}))
         agent.write(frame.replace(b'"N"', number))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("`NaN` and `Infinity` beside its words, as Python writes them", "keeps the words")
@@ -103,36 +102,35 @@ def not_a_number(agent: Agent) -> None:
         agent.send(
             agent.update({"sessionUpdate": "agent_message_chunk", "content": content, "_meta": {"cost": number}})
         )
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("a banner and a progress bar before its first frame", SKIPS_AND_REPORTS)
 def garbage_first(agent: Agent) -> None:
     agent.write(b"\x1b[1mRogue\x1b[0m 1.0\nloading \r 50 %\r100 %\n")
     agent.until("session/prompt")
-    agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("before ", "after")
 
 
-@behaviour("log lines after the end of its turn", SKIPS_AND_REPORTS)
-def garbage_after_the_turn(agent: Agent) -> None:
+@behaviour("log lines after the end of its run", SKIPS_AND_REPORTS)
+def garbage_after_the_run(agent: Agent) -> None:
     agent.until("session/prompt")
-    agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended())
-    agent.write(b"INFO turn took 3.2 s\nWARN bye\n")
+    agent.finish_run("before ", "after")
+    agent.write(b"INFO run took 3.2 s\nWARN bye\n")
 
 
 @behaviour("a frame as indented JSON over many lines", "cannot read it, reports each line, and goes on")
 def pretty_printed(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.write(json.dumps(agent.chunk("lost"), indent=2).encode() + b"\n")
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("two frames on one line, several times", "reads both")
 def two_objects_on_a_line(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.write(line(agent.chunk("be"))[:-1] + line(agent.chunk("fore "))[:-1] + b"  " + line(agent.chunk("after")))
-    agent.write(line({"method": "_rogue/x"})[:-1] + line(agent.turn_ended()))
+    agent.write(line({"method": "_rogue/x"})[:-1] + line(agent.run_ended()))
 
 
 @behaviour("its frames in pieces, with pauses in the middle of a word and of a character", "puts them together")
@@ -143,7 +141,7 @@ def half_lines(agent: Agent) -> None:
     for piece in (frames[:10], frames[10:character], frames[character:-5], frames[-5:]):
         agent.write(piece)
         time.sleep(0.01)  # so that each is read by itself
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("every byte by itself, the handshake too", "puts them together")
@@ -154,7 +152,7 @@ def slow_bytes(agent: Agent) -> None:
 
     agent.write = dribble
     agent.until("session/prompt")
-    agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("before ", "after")
 
 
 @behaviour("a byte-order mark before each of its frames", "reads them")
@@ -175,52 +173,48 @@ def no_jsonrpc(agent: Agent) -> None:
 def _rewriting(agent: Agent, rewrite: Callable[[bytes], bytes]) -> None:
     plain = agent.write
     agent.write = lambda data: plain(rewrite(data))
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.say("after")
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("words with bytes that are not UTF-8", "shows U+FFFD in their place, and keeps the rest")
 def invalid_utf8(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.write(line(agent.chunk("before ?")).replace(b"?", b"\xff\xfe"))
-    agent.send(agent.chunk(" after"), agent.turn_ended())
+    agent.send(agent.chunk(" after"), agent.run_ended())
 
 
 @behaviour("words with half of a surrogate pair", "shows U+FFFD in its place, and keeps the rest")
 def lone_surrogates(agent: Agent) -> None:
     agent.until("session/prompt")
-    agent.send(agent.chunk("before \ud83d"), agent.chunk(" after"), agent.turn_ended())
+    agent.send(agent.chunk("before \ud83d"), agent.chunk(" after"), agent.run_ended())
 
 
 @behaviour("a chunk of 40 MB as one line", "keeps all of it")
 def long_line(agent: Agent) -> None:
     agent.until("session/prompt")
-    agent.send(agent.chunk("x" * agent.many(40_000_000)), agent.turn_ended())
+    agent.send(agent.chunk("x" * agent.many(40_000_000)), agent.run_ended())
 
 
 @behaviour("an update over the line limit", "reports its length and its beginning, and goes on")
 def oversized_update(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
-    agent.send(agent.chunk("x" * agent.many(GIANT)), agent.chunk("after"), agent.turn_ended())
+    agent.begin_run("before ")
+    agent.send(agent.chunk("x" * agent.many(GIANT)), agent.chunk("after"), agent.run_ended())
 
 
 @behaviour("an answer to the prompt over the line limit", "fails the run with it, and not the session")
 def oversized_answer(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
-    answer = agent.turn_ended()
+    agent.begin_run("before")
+    answer = agent.run_ended()
     answer["result"]["_meta"] = {"much": "x" * agent.many(GIANT)}
     agent.send(answer)
 
 
 @behaviour("the same, with the id as the last member", "the same")
 def oversized_answer_id_last(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
-    answer = agent.turn_ended()
+    agent.begin_run("before")
+    answer = agent.run_ended()
     answer["result"]["_meta"] = {"much": "x" * agent.many(GIANT)}
     agent.send({"result": answer["result"], "id": answer["id"]})
 
@@ -231,21 +225,20 @@ def oversized_request(agent: Agent) -> None:
     content = "x" * agent.many(GIANT)
     request_id = agent.ask("fs/write_text_file", {"sessionId": agent.session, "path": "/x", "content": content})
     agent.say(f"answered {agent.answer_to(request_id)['error']['code']}")
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("the answer to the prompt as its last line, without a newline; then it ends", "takes the answer")
 def last_line_without_newline(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before after")
-    agent.write(line(agent.turn_ended())[:-1])
+    agent.write(line(agent.run_ended())[:-1])
     sys.exit(0)
 
 
-@behaviour("ends in the middle of a line", "keeps the words before it; the run ends as cut")
-def cut_line(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+@behaviour("ends in the middle of a line", "keeps the words before it; the run ends as interrupted")
+def truncated_line(agent: Agent) -> None:
+    agent.begin_run("before")
     agent.write(line(agent.chunk(" lost"))[:40])
     sys.exit(1)
 
@@ -255,3 +248,127 @@ def content_length_headers(agent: Agent) -> None:
     request = agent.until("initialize")
     body = line({"id": request["id"], "result": agent.handshake()})[:-1]
     agent.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+MILLION = 1_000_000
+BATCH = 1000
+
+KEEPS_UP = "takes all of it, in bounded memory"
+
+
+def _pour(agent: Agent, frame: Frame, count: int) -> None:
+    """The same frame again and again, as fast as the pipe takes it."""
+    one = line(frame)
+    many = one * BATCH
+    for _ in range(count // BATCH):
+        agent.write(many)
+    agent.write(one * (count % BATCH))
+
+
+@behaviour("a million chunks in one run", KEEPS_UP + ", every word")
+def flood_of_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    _pour(agent, agent.chunk("flood "), agent.many(MILLION))
+    agent.end_run()
+
+
+@behaviour("a million notifications that no protocol knows", KEEPS_UP)
+def flood_of_notifications(agent: Agent) -> None:
+    agent.begin_run("before ")
+    _pour(agent, {"method": "rogue/news", "params": {"sessionId": agent.session}}, agent.many(MILLION) // 2)
+    _pour(agent, {"method": "rogue/news", "params": {}}, agent.many(MILLION) // 2)
+    agent.finish_run("after")
+
+
+@behaviour("a million updates of sessions that are not open", KEEPS_UP)
+def flood_of_strays(agent: Agent) -> None:
+    agent.begin_run("before ")
+    session, agent.session = agent.session, "elsewhere"
+    _pour(agent, agent.chunk("stray"), agent.many(MILLION))
+    agent.session = session
+    agent.finish_run("after")
+
+
+@behaviour("a million updates before `session/new` is answered", "keeps so many, reports the rest, opens the session")
+def flood_before_the_session(agent: Agent) -> None:
+    request = agent.until("session/new")
+    agent.session = "elsewhere"
+    _pour(agent, agent.chunk("early"), agent.many(MILLION))
+    agent.answer(request, {"sessionId": agent.new_session()})
+
+
+@behaviour("a million lines of garbage", KEEPS_UP)
+def flood_of_garbage(agent: Agent) -> None:
+    agent.begin_run("before ")
+    for _ in range(agent.many(MILLION) // BATCH):
+        agent.write(b"INFO nothing to see here\n" * BATCH)
+    agent.finish_run("after")
+
+
+@behaviour("a million updates that have to be repaired", KEEPS_UP)
+def flood_of_bad_updates(agent: Agent) -> None:
+    agent.begin_run("before ")
+    _pour(agent, agent.update({"sessionUpdate": "usage_update", "used": "x", "size": []}), agent.many(MILLION))
+    agent.finish_run("after")
+
+
+@behaviour("a million requests, while it reads the answers", "answers each")
+def flood_of_requests(agent: Agent) -> None:
+    agent.until("session/prompt")
+    answered = 0
+    for batch in _batches(agent.many(MILLION)):
+        requests = [agent.request("rogue/question", {"sessionId": agent.session}) for _ in range(batch)]
+        agent.send(*requests)
+        answered += sum("error" in agent.answer_to(request["id"]) for request in requests)
+        agent.answers.clear()
+    agent.say(f"{answered} answered")
+    agent.end_run()
+
+
+@behaviour("a million requests, and it reads no answer", "reads no more than it can answer; ends it at its limit")
+def flood_of_requests_unread(agent: Agent) -> None:
+    agent.begin_run("before")
+    for batch in _batches(agent.many(MILLION)):
+        agent.send(*(agent.request("rogue/question", {"sessionId": agent.session}) for _ in range(batch)))
+    agent.end_run()
+
+
+@behaviour("a million requests that it cancels at once, and it reads no answer", "the same")
+def flood_of_cancelled_requests(agent: Agent) -> None:
+    agent.begin_run("before")
+    for batch in _batches(agent.many(MILLION)):
+        for _ in range(batch):
+            request = agent.request("rogue/question", {"sessionId": agent.session})
+            agent.send(request, {"method": "$/cancel_request", "params": {"requestId": request["id"]}})
+    agent.end_run()
+
+
+def _batches(count: int) -> Iterator[int]:
+    # Small ones: what is asked in one, and what is answered to it, fit into the pipes.
+    for _ in range(count // 200):
+        yield 200
+    if count % 200:
+        yield count % 200
+
+
+@behaviour("chunks without end, whatever it is told", "ends it when the grace of the cancel has passed")
+def endless_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    while True:
+        agent.write(line(agent.chunk("flood ")) * BATCH)
+
+
+@behaviour("large chunks without end (1 MB each), whatever it is told", "the same, in bounded memory")
+def endless_large_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    while True:
+        agent.say("x" * MILLION)
+
+
+@behaviour("stderr without end, beside a good run", "drains it, and keeps the end of it")
+def endless_stderr(agent: Agent) -> None:
+    agent.until("session/prompt")
+    if os.fork() == 0:
+        while True:
+            write_all(2, b"still here\n" * BATCH)
+    agent.finish_run("fine")

@@ -1,4 +1,7 @@
-"""Pipes, signals, children: what a process can do to whoever started it."""
+"""Pipes, signals, children: harm that a process can do to its parent; and its exit in every state.
+
+Exits are with exit code 0, 1 or 127, or by a signal: `exits_STATE_with_CODE` and `exits_STATE_by_sigkill`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
-from dragoman.testing.rogue.agent import Agent, write_all
-from dragoman.testing.rogue.registry import behaviour
+from dragoman.testing.rogue.agent import Agent, behaviour, register, write_all
+from dragoman.testing.rogue.prompts import ALLOW, REJECT, permission
 
 # Children outlive any test that does not end them.
 LIFETIME = 600
@@ -37,10 +42,9 @@ def stops_reading(agent: Agent) -> None:
     _live_on()
 
 
-@behaviour("closes its stdout in the middle of a turn, and lives on", "treats it as ended, and ends it")
+@behaviour("closes its stdout in the middle of a run, and lives on", "treats it as ended, and ends it")
 def closes_stdout(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     os.close(1)
     _live_on()
 
@@ -49,46 +53,39 @@ def closes_stdout(agent: Agent) -> None:
 def closes_stderr(agent: Agent) -> None:
     os.close(2)
     agent.until("session/prompt")
-    agent.say("fine")
-    agent.end_turn()
+    agent.finish_run("fine")
 
 
-@behaviour("10 MB of lines on its stderr in the middle of a turn", "drains it, and keeps the end of it")
+@behaviour("10 MB of lines on its stderr in the middle of a run", "drains it, and keeps the end of it")
 def much_stderr(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     lines = b"".join(b"line %06d %s\n" % (number, b"x" * 87) for number in range(1000))
     for _ in range(agent.many(100)):
         write_all(2, lines)
     write_all(2, b"the last line\n")
-    agent.say("after")
-    agent.end_turn()
+    agent.finish_run("after")
 
 
 @behaviour("10 MB on its stderr without a newline", "drains it, and keeps a little of it")
 def endless_stderr_line(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     for _ in range(agent.many(100)):
         write_all(2, b"x" * 100_000)
-    agent.say("after")
-    agent.end_turn()
+    agent.finish_run("after")
 
 
 @behaviour("terminal control sequences and broken text on its stderr", "shows none of it raw")
 def wild_stderr(agent: Agent) -> None:
     agent.until("session/prompt")
     write_all(2, b"\x1b[2J\x1b]0;owned\x07\xff\xfe\0 50 %\r100 %\r\n\x1b[31mred\x1b[0m\n\x9b31m\n")
-    agent.say("fine")
-    agent.end_turn()
+    agent.finish_run("fine")
 
 
 def _ends_on(agent: Agent, number: signal.Signals, code: int, *ignored: signal.Signals) -> NoReturn:
     for each in ignored:
         signal.signal(each, signal.SIG_IGN)
     signal.signal(number, lambda *_: os._exit(code))
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     _live_on()
 
 
@@ -106,15 +103,13 @@ def ends_on_sigterm(agent: Agent) -> None:
 def ignores_signals(agent: Agent) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     _live_on()
 
 
-@behaviour("stops itself by SIGSTOP in the middle of a turn", "kills it when its limit has passed")
+@behaviour("stops itself by SIGSTOP in the middle of a run", "kills it when its limit has passed")
 def stops_itself(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -147,7 +142,7 @@ def _leaves(agent: Agent, **kind: bool) -> NoReturn:
     sys.exit(0)
 
 
-@behaviour("ends in the middle of a turn, and leaves a child in its group", ENDS)
+@behaviour("ends in the middle of a run, and leaves a child in its group", ENDS)
 def leaves_child(agent: Agent) -> None:
     _leaves(agent)
 
@@ -177,4 +172,96 @@ def keeps_children(agent: Agent) -> None:
     agent.until("session/prompt")
     pids = (os.getpid(), _child(nameless=True), _child(new_session=True, stdout=True, stubborn=True))
     agent.say(" ".join(map(str, pids)))
-    agent.end_turn()
+    agent.end_run()
+
+
+def _at_start(agent: Agent) -> None:
+    pass
+
+
+def _in_initialize(agent: Agent) -> None:
+    agent.until("initialize")
+
+
+def _after_initialize(agent: Agent) -> None:
+    agent.answer(agent.until("initialize"), agent.handshake())
+
+
+def _in_session_new(agent: Agent) -> None:
+    agent.until("session/new")
+
+
+def _while_idle(agent: Agent) -> None:
+    agent.answer(agent.until("session/new"), {"sessionId": agent.new_session()})
+
+
+def _in_prompt(agent: Agent) -> None:
+    agent.begin_run("before")
+
+
+def _in_permission(agent: Agent) -> None:
+    _in_prompt(agent)
+    agent.send(permission(agent, [ALLOW, REJECT]))
+
+
+def _in_cancel(agent: Agent) -> None:
+    _in_prompt(agent)
+    agent.until("session/cancel")
+    agent.say(" more")
+
+
+def _after_the_run(agent: Agent) -> None:
+    _in_prompt(agent)
+    agent.end_run()
+
+
+LAST_WORDS = b"rogue: leaving now\n"
+
+STATES: dict[str, tuple[str, Callable[[Agent], None], str]] = {
+    "at_start": ("before it has read anything", _at_start, "says how it ended, with its last words on stderr"),
+    "in_initialize": ("instead of answering `initialize`", _in_initialize, "the same"),
+    "after_initialize": ("right after `initialize`", _after_initialize, "fails what is asked of it next"),
+    "in_session_new": ("instead of answering `session/new`", _in_session_new, "fails the request"),
+    "while_idle": ("between two runs", _while_idle, "tells the session, and fails what is asked of it next"),
+    "in_prompt": ("in the middle of a run", _in_prompt, "keeps the words so far; the run ends as interrupted"),
+    "in_permission": (
+        "while its permission request is pending",
+        _in_permission,
+        "the same, and withdraws the question",
+    ),
+    "in_cancel": ("when it is cancelled", _in_cancel, "keeps every word; the run ends as cancelled"),
+    "after_the_run": ("right after its run", _after_the_run, "the run went well; fails what is asked next"),
+}
+CODES = (0, 1, 127)
+
+
+def _leave_by_signal(number: int) -> None:
+    os.kill(os.getpid(), number)
+    signal.pause()
+
+
+def _register(name: str, does: str, good: str, reach: Callable[[Agent], None], leave: Callable[[], None]) -> None:
+    def play(agent: Agent) -> None:
+        reach(agent)
+        write_all(2, LAST_WORDS)
+        leave()
+
+    register(name, does, good, play)
+
+
+for _state, (_when, _reach, _good) in STATES.items():
+    for _code in CODES:
+        _register(
+            f"exits_{_state}_with_{_code}",
+            f"ends {_when}, with exit code {_code}",
+            _good,
+            _reach,
+            partial(os._exit, _code),
+        )
+    _register(
+        f"exits_{_state}_by_sigkill",
+        f"ends {_when}, by SIGKILL",
+        _good,
+        _reach,
+        partial(_leave_by_signal, signal.SIGKILL),
+    )

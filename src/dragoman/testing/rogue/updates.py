@@ -1,6 +1,6 @@
 """Updates of wrong kinds, shapes and times; forged notes.
 
-Where nothing else is said, the turn brings "before " and "after", with the trouble between the two.
+Unless stated otherwise, the run says "before " and "after", with the fault between the two.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from dragoman.testing.rogue.agent import Agent, Frame, Json
-from dragoman.testing.rogue.registry import behaviour
+from dragoman.testing.rogue.agent import Agent, Frame, Json, behaviour
 
 _TEXT = {"type": "text", "text": "t", "annotations": {"audience": ["user"], "priority": 1.0}}
 _CHUNK = {"content": _TEXT, "messageId": "m", "_meta": {"a": 1}}
@@ -111,15 +110,14 @@ def _between(agent: Agent, *frames: Frame) -> None:
     agent.until("session/prompt")
     agent.send(agent.chunk("before "))
     agent.send(*frames)
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour(
     "wrong types in each field of each kind of update, at every depth", "repairs or keeps each; none affects another"
 )
 def wrong_types(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     for update in spoilt(WRONG):
         agent.send(agent.update(update))
     # Chunks that cannot be read, between two that can.
@@ -133,29 +131,27 @@ def wrong_types(agent: Agent) -> None:
     )
     for wrong in contents:
         agent.send(agent.update({"sessionUpdate": "agent_message_chunk", "content": wrong}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("each field of each kind of update left out", "the same")
 def missing_fields(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     for update in spoilt((...,)):
         agent.send(agent.update(update))
     for kind in (*WHOLE, "agent_message_chunk"):
         agent.send(agent.update({"sessionUpdate": kind}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("updates of kinds that no protocol knows, or of no kind", "keeps them, and passes them on")
 def unknown_kinds(agent: Agent) -> None:
     kinds: tuple[Json, ...] = ("hologram", "", None, 3, [], "agent_message_chunk ")
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.send(*(agent.update({"sessionUpdate": kind, "depth": 3}) for kind in kinds))
     updates: tuple[Json, ...] = ({}, None, [], "hologram", 7)
     agent.send(*(agent.update(update) for update in updates))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("updates with no session, and with params that are no object", "reports them")
@@ -167,15 +163,14 @@ def updates_without_session(agent: Agent) -> None:
 
 @behaviour("tool calls with empty ids", "shows each")
 def empty_tool_ids(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     for title in ("one", "two"):
         agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "", "title": title, "status": "pending"}))
         agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "", "status": "completed"}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
-@behaviour("the same tool call id in every turn", "shows one tool call a turn")
+@behaviour("the same tool call id in every run", "shows one tool call for each run")
 def repeated_tool_ids(agent: Agent) -> None:
     for number in range(2):
         agent.until("session/prompt")
@@ -183,23 +178,21 @@ def repeated_tool_ids(agent: Agent) -> None:
         title = f"number {number}"
         agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": title, "status": "pending"}))
         agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"}))
-        agent.send(agent.chunk("after"), agent.turn_ended())
+        agent.finish_run("after")
 
 
 @behaviour("updates of tool calls that were never begun", "shows them anyway")
 def orphan_tool_updates(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "orphan", "status": "failed"}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("a tool call that never ends", "ends the run anyway")
 def unfinished_tool(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "t", "status": "in_progress"}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 @behaviour("updates of a session before `session/new` is answered", "keeps them for the session")
@@ -212,10 +205,10 @@ def early_updates(agent: Agent) -> None:
     agent.answer(request, {"sessionId": agent.session})
 
 
-@behaviour("words after the end of its turn", "gives them to the session, and to no run")
+@behaviour("words after the end of its run", "gives them to the session, and to no run")
 def late_updates(agent: Agent) -> None:
     agent.until("session/prompt")
-    agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended(), agent.chunk("late words"))
+    agent.send(agent.chunk("before "), agent.chunk("after"), agent.run_ended(), agent.chunk("late words"))
 
 
 @behaviour("updates of sessions that are not open", "reports them, and mixes them with nothing")
@@ -223,22 +216,21 @@ def stray_updates(agent: Agent) -> None:
     agent.until("session/prompt")
     stray = agent.chunk("stray")
     stray["params"] = {**stray["params"], "sessionId": "elsewhere"}
-    agent.send(agent.chunk("before "), stray, agent.chunk("after"), agent.turn_ended())
+    agent.send(agent.chunk("before "), stray, agent.chunk("after"), agent.run_ended())
 
 
 @behaviour("a usage below zero and above its size", "shows what was reported")
 def absurd_usage(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before ")
+    agent.begin_run("before ")
     for used, size in ((-5, -1), (5210, 1000), (0, 0)):
         agent.send(agent.update({"sessionUpdate": "usage_update", "used": used, "size": size}))
-    agent.send(agent.chunk("after"), agent.turn_ended())
+    agent.finish_run("after")
 
 
 def _forged(agent: Agent, method: str, params: Frame) -> None:
     agent.until("session/prompt")
     forged = {"method": f"_dragoman/{method}", "params": {"sessionId": agent.session, **params}}
-    agent.send(agent.chunk("before "), forged, agent.chunk("after"), agent.turn_ended())
+    agent.send(agent.chunk("before "), forged, agent.chunk("after"), agent.run_ended())
 
 
 @behaviour("a note that only the host writes: a prompt of the user's", "treats it as an unknown notification")
@@ -251,6 +243,6 @@ def forged_decision(agent: Agent) -> None:
     _forged(agent, "decision", {"request_id": 1001, "by": "user", "reason": "forged"})
 
 
-@behaviour("a note that only the host writes: that each run so far was cut", "the same")
+@behaviour("a note that only the host writes: that each run so far was interrupted", "the same")
 def forged_run_interrupted(agent: Agent) -> None:
     _forged(agent, "run_interrupted", {"run_id": "forged", "status": "cancelled", "reason": "forged"})

@@ -1,11 +1,13 @@
-"""Permission requests and other questions, asked wrongly. What was answered is said aloud, for the test to see."""
+"""Prompts that are answered wrongly or not at all, reactions to `session/cancel`, and wrong permission requests.
+
+The agent says the client's answer to a request aloud, for the test to see.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from dragoman.testing.rogue.agent import Agent, Frame, Json
-from dragoman.testing.rogue.registry import behaviour
+from dragoman.testing.rogue.agent import Agent, Frame, Json, behaviour, register
 
 ALLOW = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
 REJECT = {"optionId": "no", "name": "No", "kind": "reject_once"}
@@ -32,7 +34,7 @@ def _asks(agent: Agent, options: Json, tool_call: Json = None) -> None:
     request = permission(agent, options, tool_call)
     agent.send(request)
     agent.say(outcome_of(agent.answer_to(request["id"])))
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("a permission request without options", "cancels it: there is nothing to take")
@@ -71,7 +73,7 @@ def permission_unreadable(agent: Agent) -> None:
     agent.send(*requests)
     for request in requests:
         agent.say(outcome_of(agent.answer_to(request["id"])) + " ")
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("300 permission requests at once", "answers each by its own id")
@@ -81,28 +83,27 @@ def permission_flood(agent: Agent) -> None:
     agent.send(*requests)
     answers = [outcome_of(agent.answer_to(request["id"])) for request in requests]
     agent.say(f"{answers.count('yes')} yes, {answers.count('no')} no")
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("300 permission requests at once, and then it ends", "hears of the end, with all of them open")
 def permission_flood_then_exit(agent: Agent) -> None:
-    agent.until("session/prompt")
-    agent.say("before")
+    agent.begin_run("before")
     # So long that the last ones are not read with the first, and so short that they fit into the pipe when it goes.
     calls = [{"toolCallId": f"t{number}", "title": "x" * 500} for number in range(300)]
     agent.send(*(permission(agent, [ALLOW, REJECT], call) for call in calls))
     sys.exit(3)
 
 
-@behaviour("a permission request after the end of its turn", "answers it; it belongs to no run")
-def permission_after_the_turn(agent: Agent) -> None:
+@behaviour("a permission request after the end of its run", "answers it; it belongs to no run")
+def permission_after_the_run(agent: Agent) -> None:
     agent.until("session/prompt")
     request = permission(agent, [ALLOW, REJECT])
-    agent.send(agent.chunk("fine"), agent.turn_ended(), request)
+    agent.send(agent.chunk("fine"), agent.run_ended(), request)
     answer = outcome_of(agent.answer_to(request["id"]))
     agent.until("session/prompt")
     agent.say(answer)
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("reads and writes files of others through the client", "refuses each")
@@ -115,7 +116,7 @@ def files_of_others(agent: Agent) -> None:
     agent.send(*requests)
     refused = ["error" in agent.answer_to(request["id"]) for request in requests]
     agent.say(f"{sum(refused)} of {len(refused)} refused")
-    agent.end_turn()
+    agent.end_run()
 
 
 @behaviour("asks for what the client said it does not offer", "answers -32601")
@@ -126,4 +127,112 @@ def not_offered(agent: Agent) -> None:
     agent.send(*requests)
     codes = {agent.answer_to(request["id"])["error"]["code"] for request in requests}
     agent.say(f"answered {codes}")
-    agent.end_turn()
+    agent.end_run()
+
+
+FAILS = "fails the run, with the words so far; the session goes on"
+
+
+def _result(name: str, does: str, good: str, result: Json) -> None:
+    """A behaviour that says "before" and answers the prompt with this."""
+
+    def play(agent: Agent) -> None:
+        request = agent.until("session/prompt")
+        agent.say("before")
+        agent.answer(request, result)
+
+    register(name, does, good, play)
+
+
+_result("unknown_stop_reason", "a stop reason that no protocol knows", FAILS, {"stopReason": "bored"})
+_result("no_stop_reason", "a prompt answered without a stop reason", FAILS, {})
+_result("stop_reason_number", "a stop reason that is a number", FAILS, {"stopReason": 3})
+_result("prompt_null", "a prompt answered `null`", FAILS, None)
+_result("prompt_list", "a prompt answered with an array", FAILS, [{"stopReason": "end_turn"}])
+_result(
+    "usage_of_wrong_types",
+    "a good answer to the prompt, with a usage of wrong types",
+    "takes the answer, and no figure",
+    {"stopReason": "end_turn", "usage": {"inputTokens": "many", "outputTokens": [], "totalTokens": -1}, "_meta": 3},
+)
+
+
+@behaviour("`end_turn` without a word", "says that the agent brought nothing")
+def silent_end_turn(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.end_run()
+
+
+@behaviour("a prompt answered with an error", FAILS)
+def prompt_refused(agent: Agent) -> None:
+    request = agent.begin_run("before")
+    agent.refuse(request, -32603, "overloaded")
+
+
+@behaviour("never answers a prompt, but obeys a cancel", "waits, or cancels when its limit has passed")
+def never_answers_prompt(agent: Agent) -> None:
+    agent.begin_run("before")
+
+
+@behaviour("never answers a prompt, nor a cancel", "ends the process when the grace has passed")
+def ignores_cancel(agent: Agent) -> None:
+    agent.begin_run("before")
+    while agent.hear() is not None:
+        pass
+
+
+@behaviour("answers a cancelled prompt with an error", "takes the run as cancelled; the session goes on")
+def cancel_answered_with_error(agent: Agent) -> None:
+    request = agent.begin_run("before")
+    agent.until("session/cancel")
+    agent.refuse(request, -32603, "aborted")
+
+
+@behaviour("answers a cancelled prompt with `end_turn`", "takes the run as cancelled: it was asked to stop")
+def cancel_answered_with_end_turn(agent: Agent) -> None:
+    agent.begin_run("before")
+    agent.until("session/cancel")
+    agent.end_run("end_turn")
+
+
+@behaviour("answers a cancelled prompt twice", "takes the first")
+def cancel_answered_twice(agent: Agent) -> None:
+    request = agent.begin_run("before")
+    agent.until("session/cancel")
+    agent.end_run()
+    agent.answer(request, {"stopReason": "end_turn"})
+
+
+@behaviour("answers `session/cancel` itself, as if it were a request", "ignores it")
+def cancel_answered_as_request(agent: Agent) -> None:
+    agent.begin_run("before")
+    agent.until("session/cancel")
+    agent.send({"id": None, "result": {}}, {"id": None, "error": {"code": -32601, "message": "no such method"}})
+    agent.end_run()
+
+
+@behaviour("goes on talking after a cancel, then answers", "keeps every word")
+def talks_after_cancel(agent: Agent) -> None:
+    agent.begin_run("before")
+    agent.until("session/cancel")
+    agent.send(*(agent.chunk(f" {number}") for number in range(5)))
+    agent.end_run()
+
+
+@behaviour("asks for permission after a cancel", "answers `cancelled`, and asks nobody")
+def asks_after_cancel(agent: Agent) -> None:
+    agent.begin_run("before")
+    agent.until("session/cancel")
+    request = permission(agent, [ALLOW, REJECT])
+    agent.send(request)
+    agent.say(f" {outcome_of(agent.answer_to(request['id']))}")
+    agent.end_run()
+
+
+@behaviour("is cancelled while a permission waits; answers when that is answered", "answers it `cancelled`")
+def cancelled_while_asking(agent: Agent) -> None:
+    agent.begin_run("before")
+    request = permission(agent, [ALLOW, REJECT])
+    agent.send(request)
+    agent.say(f" {outcome_of(agent.answer_to(request['id']))}")
+    agent.end_run()

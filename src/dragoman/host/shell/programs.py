@@ -1,0 +1,515 @@
+"""Programs: the commands that a command runs, the files that it writes, and why its words may not tell all of it.
+
+`inspect_command` answers for one simple command. A wrapper (`sudo rm`, `xargs rm`, `find -exec rm`, `sh -c "rm"`) runs
+another command. Some commands run something unseen, or change the meaning of the commands after them: they are
+recognized by their name, or by an option or argument. Plain arguments are left to the rules: `python x.py` is as clear
+as `make`.
+
+The names and options of programs are data (`programs.toml`, which describes its own format). An option of a wrapper
+that is not listed there makes the command unclear: it might take the next word, and we would mistake another word for
+the command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.host.shell.words import RESERVED_WORDS, Word
+
+
+class InnerCommand(msgspec.Struct, frozen=True):
+    """A command that another one runs: its `words`, or a `line` for a shell.
+
+    `has_more_arguments`: it gets further arguments that are not known. `is_guess`: it may be this, or something else.
+    """
+
+    via: str
+    words: tuple[Word, ...] = ()
+    line: str | None = None
+    assignments: tuple[str, ...] = ()
+    has_more_arguments: bool = False
+    is_guess: bool = False
+
+
+class ProgramUse(msgspec.Struct, frozen=True):
+    """The commands that a command runs, the files that it writes, and the variables that it sets for later commands.
+
+    `unclear` is the reason why its words may not tell all of it.
+    """
+
+    inner: tuple[InnerCommand, ...] = ()
+    unclear: str | None = None
+    writes: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
+
+
+NOTHING: Final = ProgramUse()
+
+_Unwrapper: TypeAlias = Callable[[str, tuple[Word, ...]], ProgramUse]
+
+
+# The tables
+
+
+class _Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of one program; `programs.toml` explains each field."""
+
+    flags: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    attached: frozenset[str] = frozenset()
+    queries: frozenset[str] = frozenset()
+    arguments: int = 0
+    assignments: Literal["shell", "any"] | None = None
+    numbers: bool = False
+    command_optional: bool = False
+    adds_arguments: bool = False
+
+
+class _Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    runners: frozenset[str]
+    shells: frozenset[str]
+    other_shells: frozenset[str]
+    shell_options: frozenset[str]
+
+
+class _Builtins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: str
+    names: tuple[str, ...]
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    long: tuple[str, ...] = ()
+    short: str = ""
+
+
+class _Computed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: frozenset[str]
+
+
+class _Git(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    flags: frozenset[str]
+    values: frozenset[str]
+    queries: frozenset[str]
+    runs: frozenset[str]
+    reads: frozenset[str]
+    short: dict[str, str]
+
+
+class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    wrappers: dict[str, _Wrapper]
+    programs: _Programs
+    reasons: dict[str, str]
+    builtins: tuple[_Builtins, ...]
+    options: dict[str, _Options]
+    computed: _Computed
+    git: _Git
+
+
+@lru_cache(maxsize=1)
+def tables() -> Tables:
+    """Return the tables, which are read at the first call."""
+    text = (resources.files("dragoman.host.shell") / "programs.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), Tables)
+
+
+@lru_cache(maxsize=1)
+def _builtin_reasons() -> dict[str, str]:
+    table = tables()
+    return {name: table.reasons[builtins.reason] for builtins in table.builtins for name in builtins.names}
+
+
+# One command
+
+
+def unwrap_shell(line: str) -> str:
+    """Return the line that `sh -c '…'` runs, where the whole line is nothing else; otherwise the line unchanged.
+
+    Agents show a command and then run it through a shell: to the person who answers, the two are the same.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:  # no shell would read it
+        return line
+    match words:
+        # Quoted in the one way that an outer shell leaves alone: in "…" it would expand what is inside.
+        case [shell, "-c" | "-lc", inner] if inner.strip() and shell in _SYSTEM_SHELLS and shlex.join(words) == line:
+            return inner
+        case _:
+            return line
+
+
+def program_name(word: str) -> str:
+    """Return the name of a program without its folder, in lower case, as some file systems ignore case."""
+    return word.rpartition("/")[2].lower()
+
+
+def inspect_command(words: tuple[Word, ...]) -> ProgramUse:
+    """Tell what the command with these words runs, writes and sets."""
+    unclear = _indirect_execution(words)
+    if words[0].dynamic:
+        return ProgramUse(unclear=unclear)
+    name = program_name(words[0].text)
+    use = _git_without_options(words) if name == "git" else _unwrap(words)
+    if name in _DECLARATIONS:
+        use = msgspec.structs.replace(use, assignments=tuple(word.text for word in words[1:] if "=" in word.text))
+    return msgspec.structs.replace(use, unclear=unclear or use.unclear)
+
+
+# Wrappers
+
+_ASSIGNMENTS: Final = {
+    "shell": re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?="),
+    "any": re.compile(r"[^=]*="),  # programs accept more names than shells do
+}
+_DECLARATIONS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_SHELL_FLAGS: Final = re.compile(r"[-+][abefhiklmnprtuvxBCEHPTc]*o?")
+_SPLIT_SAFE: Final = re.compile(r"[A-Za-z0-9_./:=,@%+ -]+")
+_FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
+
+# By the names that lead to the system's own shells: `./sh` or `/tmp/bash` is another program.
+_SYSTEM_SHELLS: Final = frozenset(f"{folder}{name}" for folder in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash"))
+
+
+def _unwrap(words: tuple[Word, ...]) -> ProgramUse:
+    """Find the commands that the command with these words runs."""
+    name, rest = program_name(words[0].text), words[1:]
+    if name in _SPECIAL:
+        return _SPECIAL[name](name, rest)
+    table = tables()
+    if name in table.programs.shells:
+        return _unwrap_shell_words(name, rest)
+    if name in table.programs.other_shells:
+        return ProgramUse(unclear=f"{name} runs another language than the shell's")
+    if name in table.wrappers:
+        return _unwrap_by_table(name, rest)
+    if name in table.programs.runners:
+        return ProgramUse(_guesses(name, rest), f"{name} runs a command out of its arguments")
+    return NOTHING
+
+
+def _unwrap_by_table(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    wrapper = tables().wrappers[name]
+    index, unclear = _skip_options(name, wrapper, words)
+    if unclear is not None:
+        return ProgramUse(_guesses(name, words), unclear)
+    if index is None:
+        return NOTHING
+    assignments = []
+    if wrapper.assignments is not None:
+        while index < len(words) and _ASSIGNMENTS[wrapper.assignments].match(words[index].text):
+            assignments.append(words[index].text)
+            index += 1
+    if any(word.dynamic for word in words[index : index + wrapper.arguments]):
+        return ProgramUse(_guesses(name, words), f"what {name} runs is known only at run time")
+    index += wrapper.arguments
+    inner = words[index:]
+    if not inner:
+        return NOTHING if wrapper.command_optional else ProgramUse(unclear=f"{name} has no command to run")
+    if inner[0].bare and inner[0].text in RESERVED_WORDS:
+        return ProgramUse(_guesses(name, inner[1:]), f"{name} runs more than a simple command")
+    command = InnerCommand(name, inner, assignments=tuple(assignments), has_more_arguments=wrapper.adds_arguments)
+    return ProgramUse((command,))
+
+
+def _skip_options(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None, str | None]:
+    """Return the index after the options (None: it runs nothing), or the reason why that is unclear."""
+    index = 0
+    while index < len(words) and (text := words[index].text).startswith("-"):
+        if words[index].dynamic:
+            return 0, f"the options of {name} are known only at run time"
+        if text == "--":
+            return index + 1, None
+        if text in wrapper.queries:
+            return None, None
+        if text in wrapper.flags or (wrapper.numbers and text[1:].isdigit()):
+            index += 1
+        elif text in wrapper.values:
+            if index + 1 < len(words) and words[index + 1].dynamic:
+                return 0, f"the options of {name} are known only at run time"
+            index += 2
+        elif _has_value(wrapper, text) or _is_flag_group(wrapper, text):
+            index += 1
+        else:
+            return 0, f"{name} has an unknown option: {text}"
+    return index, None
+
+
+def _is_flag_group(wrapper: _Wrapper, text: str) -> bool:
+    return len(text) > 2 and all(f"-{letter}" in wrapper.flags for letter in text[1:])
+
+
+def _has_value(wrapper: _Wrapper, text: str) -> bool:
+    """Tell whether the word is an option together with its value."""
+    if not text.startswith("--"):
+        return text[:2] in wrapper.attached
+    head, equals, _ = text.partition("=")
+    return bool(equals) and (head in wrapper.values or head in wrapper.attached)
+
+
+def _guesses(name: str, words: Sequence[Word]) -> tuple[InnerCommand, ...]:
+    """Guess the command where it cannot be told from the options: good enough for a rule that denies."""
+    candidates = [at for at, word in enumerate(words) if word.text and not word.text.startswith("-")][:4]
+    return tuple(InnerCommand(name, tuple(words[at:]), has_more_arguments=True, is_guess=True) for at in candidates)
+
+
+def _env(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    for index, word in enumerate(words):
+        text = word.text
+        if not text.startswith("-") or text == "--":
+            break
+        if text.startswith(("-S", "--split-string", "-vS", "-iS")):
+            value = text.removeprefix("--split-string").removeprefix("=") if text[1] == "-" else text.partition("S")[2]
+            rest = words[index + 1 :]
+            if not value and rest:
+                value, rest = rest[0].text, rest[1:]
+            if word.dynamic or not _SPLIT_SAFE.fullmatch(value):
+                return ProgramUse(_guesses(name, words), "the text that env splits into words is not plain")
+            return _unwrap_by_table(name, (*(Word(part) for part in value.split()), *rest))
+    return _unwrap_by_table(name, words)
+
+
+def _unwrap_shell_words(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    runs_line = False
+    index = 0
+    while index < len(words) and words[index].text[:1] in ("-", "+") and len(words[index].text) > 1:
+        text = words[index].text
+        if words[index].dynamic:
+            return ProgramUse(unclear=f"the options of {name} are known only at run time")
+        index += 1
+        if text == "--":
+            break
+        if text in tables().programs.shell_options:
+            continue
+        if _SHELL_FLAGS.fullmatch(text) or text in ("-O", "+O"):
+            runs_line |= "c" in text
+            index += text[-1] in "oO"
+        elif text in ("--version", "--help"):
+            return NOTHING
+        else:
+            return ProgramUse(_guesses(name, words[index:]), f"{name} has an unknown option: {text}")
+    if index >= len(words) or words[index].text == "-":
+        return ProgramUse(unclear=f"{name} runs its input")
+    if not runs_line:
+        return NOTHING
+    if words[index].dynamic:
+        return ProgramUse(unclear=f"what {name} runs is known only at run time")
+    return ProgramUse((InnerCommand(f"{name} -c", line=words[index].text),))
+
+
+def _eval(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    if any(word.dynamic for word in words):
+        return ProgramUse(unclear="what eval runs is known only at run time")
+    rest = words[1:] if words and words[0].text == "--" else words
+    return ProgramUse((InnerCommand(name, line=" ".join(word.text for word in rest)),)) if rest else NOTHING
+
+
+def _watch(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    index, unclear = _skip_options(name, tables().wrappers[name], words)
+    if unclear is not None or index is None:
+        return ProgramUse(_guesses(name, words) if unclear else (), unclear)
+    rest = words[index:]
+    if any(word.dynamic for word in rest):
+        return ProgramUse(_guesses(name, rest), "what watch runs is known only at run time")
+    if not rest:
+        return NOTHING
+    if any(word.text in ("-x", "--exec") for word in words[:index]):
+        return ProgramUse((InnerCommand(name, rest),))
+    return ProgramUse((InnerCommand(name, line=" ".join(word.text for word in rest)),))
+
+
+def _find(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    inner: list[InnerCommand] = []
+    writes: list[str] = []
+    unclear = None
+    index = 0
+    while index < len(words):
+        text = words[index].text
+        index += 1
+        if text in _FIND_RUNS:
+            end = index
+            while end < len(words) and words[end].text != ";" and not _is_final_plus(words, end):
+                end += 1
+            if end > index:
+                inner.append(InnerCommand(f"{name} {text}", words[index:end], has_more_arguments=True))
+            index = end
+        elif text in _FIND_WRITES:
+            target = words[index] if index < len(words) else None
+            if target is None or target.dynamic:
+                unclear = "find writes to a file that is known only at run time"
+            else:
+                writes.append(target.text)
+            index += 1
+        elif text == "-delete":
+            unclear = "find deletes what it finds"
+    return ProgramUse(tuple(inner), unclear, tuple(writes))
+
+
+def _is_final_plus(words: Sequence[Word], at: int) -> bool:
+    return words[at].text == "+" and words[at - 1].text == "{}"
+
+
+def _fd(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    for index, word in enumerate(words):
+        if re.match(r"-[A-Za-wyz0-9]*[xX]|--exec", word.text):
+            return ProgramUse(_guesses(name, words[index + 1 :]), f"{name} runs a command on what it finds")
+    return NOTHING
+
+
+_SPECIAL: Final[dict[str, _Unwrapper]] = {
+    "env": _env,
+    "eval": _eval,
+    "watch": _watch,
+    "find": _find,
+    "gfind": _find,
+    "fd": _fd,
+    "fdfind": _fd,
+}
+
+
+# Indirect execution
+
+_GO_RUNS: Final = re.compile(r"-(?:exec|toolexec|vettool)(?:=|\Z)")
+_MAKE_ASSIGNMENT: Final = re.compile(r"[^\s=]+=(?![0-9]*\Z)")
+_SUBSTITUTION: Final = re.compile(r"`|\$\(|\[[^\]]*\$")
+
+
+def _indirect_execution(words: tuple[Word, ...]) -> str | None:
+    """Return the reason why the words do not tell what the command does; None where they do."""
+    first = words[0]
+    if first.dynamic:
+        return "which program runs is known only at run time"
+    if reason := _unusual_name(first.text):
+        return reason
+    name = program_name(first.text)
+    if name in _builtin_reasons():
+        return f"{name}: {_builtin_reasons()[name]}"
+    arguments = [word.text for word in words[1:]]
+    if check := _CHECKS.get(name):
+        return check(arguments)
+    if name in tables().computed.names:
+        return _substitution(arguments)
+    return _running_option(name, arguments)
+
+
+def _unusual_name(name: str) -> str | None:
+    if not name or name.startswith(("-", "%", "=", "+", "!", "^")) or any(char.isspace() for char in name):
+        return "its name is not that of a program"
+    if not name.isascii():
+        return "the name of the program has letters that look like others"
+    return None
+
+
+def _running_option(name: str, arguments: Sequence[str]) -> str | None:
+    options = tables().options.get(name)
+    if options is None:
+        return None
+    for index, text in enumerate(arguments):
+        head = text.partition("=")[0]
+        if text.startswith("--"):
+            if len(head) > 3 and any(option.startswith(head) for option in options.long):
+                return f"{name} runs another program with {head}"
+            continue
+        is_short = text.startswith("-") or (name == "tar" and index == 0)  # the first word of tar needs no dash
+        if is_short and not set(options.short).isdisjoint(text.lstrip("-")):
+            return f"{name} runs another program with {text}"
+    return None
+
+
+def _git(arguments: Sequence[str]) -> str | None:
+    git = tables().git
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-"):
+        option = arguments[index]
+        head = option.partition("=")[0]
+        if option in git.queries:
+            return None
+        if option not in git.flags and head not in git.values:
+            return f"git may run another program with {head}"
+        index += 2 if option in git.values else 1
+    rest = arguments[index:]
+    if not rest:
+        return None
+    command = rest[0]
+    if command == "config" and not git.reads.isdisjoint(rest):
+        return None
+    if command in git.runs or [*rest[:2]] in (["bisect", "run"], ["submodule", "foreach"]):
+        return f"git {command} may run another program, now or later"
+    if any("ext::" in text or "fd::" in text for text in rest):
+        return "git may run another program for this address"
+    short = set(git.short.get(command, ""))
+    for text in rest[1:]:
+        if text.startswith("-") and not text.startswith("--") and not short.isdisjoint(text):
+            return f"git {command} may run another program with {text}"
+    return _running_option("git", rest[1:])
+
+
+def _git_without_options(words: tuple[Word, ...]) -> ProgramUse:
+    """Return `git push` for `git -C dir push`, so that rules about `git push` find it."""
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        has_value = words[index].text in tables().git.values or words[index].text in ("-c", "--config-env", "--git-dir")
+        index += 2 if has_value else 1
+    if index == 1 or index >= len(words):
+        return ProgramUse()
+    return ProgramUse((InnerCommand(f"git {words[1].text}", (words[0], *words[index:])),))
+
+
+def _make(arguments: Sequence[str]) -> str | None:
+    if any(_MAKE_ASSIGNMENT.match(text) and not text.startswith("-") for text in arguments):
+        return "make may run the value of a variable"
+    return _running_option("make", arguments)
+
+
+def _go(arguments: Sequence[str]) -> str | None:
+    return "go runs another program" if any(_GO_RUNS.match(text.replace("--", "-", 1)) for text in arguments) else None
+
+
+def _substitution(arguments: Sequence[str]) -> str | None:
+    # Shells compute arguments that should be numbers or names, and run the substitutions in them, quoted or not.
+    if any(_SUBSTITUTION.search(text) for text in arguments):
+        return "the shell may run the substitution in an argument, even a quoted one"
+    return None
+
+
+def _printf(arguments: Sequence[str]) -> str | None:
+    if any(text.startswith("-v") for text in arguments[:1]):
+        return f"printf: {tables().reasons['sets']}"
+    return _substitution(arguments)
+
+
+def _print(arguments: Sequence[str]) -> str | None:
+    if any(text.startswith("-") for text in arguments):
+        return f"print: {tables().reasons['later']}"
+    return _substitution(arguments)
+
+
+def _wait(arguments: Sequence[str]) -> str | None:
+    if any(text.startswith("-") and "p" in text for text in arguments):
+        return f"wait: {tables().reasons['sets']}"
+    return _substitution(arguments)
+
+
+def _npx(arguments: Sequence[str]) -> str | None:
+    runs_line = any(text.startswith(("-c", "--call", "--shell", "--node-")) for text in arguments)
+    return "npx runs a line in a shell" if runs_line else None
+
+
+_CHECKS: Final[dict[str, Callable[[Sequence[str]], str | None]]] = {
+    "git": _git,
+    "make": _make,
+    "gmake": _make,
+    "go": _go,
+    "npx": _npx,
+    "printf": _printf,
+    "print": _print,
+    "wait": _wait,
+}
