@@ -10,7 +10,7 @@ An invalid setting raises a `ConfigError` that names its source (file and line, 
 is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored.
 
 The tables `[agents.NAME]`, `[[policy]]` and `[watch]` are passed on as they are; `agents/preset.py`,
-`host/policy/rules.py` and `translate/ingest/watch_consent.py` check them.
+`host/policy/rules.py` and `translate/ingest/watcher.py` check them.
 """
 
 from __future__ import annotations

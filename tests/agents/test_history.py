@@ -15,8 +15,8 @@ from dragoman.errors import DragomanError
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.maintenance import verify
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import SessionRows
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.testing.tee import recorded
 

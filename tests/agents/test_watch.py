@@ -15,8 +15,8 @@ from dragoman import AgentRuntime
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.maintenance import verify
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.translate.ingest.watcher import Watcher
 from translate.watched import modes, until, until_said

@@ -27,10 +27,9 @@ from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.maintenance import load_record
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import PAGE_ENTRIES, CommitListener, Connection, Journal, Position
 from dragoman.journal.rows import RowChanges, SessionRows
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from journal.talk import Talk
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from dragoman.hub.identity import is_alive, this_process
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.session import Session
 from dragoman.testing.memory import session_of

@@ -17,9 +17,9 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.errors import JournalFull, NotTheOwner
 from dragoman.journal.maintenance import verify
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Position
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
 from dragoman.session.client import LocalClient
 from dragoman.session.options import SessionConfig

@@ -19,9 +19,9 @@ import pytest
 
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Cursor, Entry
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Command, Position
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.protocol import requests
 from dragoman.testing.memory import LIMIT, config, runtime_of
 from dragoman.testing.scripted import ScriptedAgent, Turn

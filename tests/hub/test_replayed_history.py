@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dragoman.journal.maintenance import verify
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
 from dragoman.session.handle import SessionHandle
 from dragoman.session.journal_client import JournalClient

@@ -8,9 +8,8 @@ from typing import Literal
 
 import pytest
 
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.journal.markdown import session_markdown
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import Session, SessionRows, StoredMessage
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import RpcError

@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 
-from dragoman.journal.notifier import MAX_POLL_S, MIN_POLL_S, ChangeNotifier
+from dragoman.journal.sqlite.writer import MAX_POLL_S, MIN_POLL_S, ChangeNotifier
 
 
 async def wait_for(event: asyncio.Event) -> None:

@@ -16,10 +16,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor, Entry, Origin, Page, read_message
 from dragoman.journal.errors import OutOfOrder, SessionDeleted
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.notes import is_tombstone
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from dragoman.testing.tape import Tape
 from journal.talk import entry, entry_of, register_c1
 from record.test_fold_properties import Step, _steps

@@ -9,12 +9,11 @@ import pytest
 
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import JournalFull
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Connection, Position
-from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
+from dragoman.journal.recorder import ROUND_BYTES, ConnectionRecorder, RecordedFrame, scheduler_of_loop
 from dragoman.journal.rows import RowChanges
-from dragoman.journal.scheduler import ROUND_BYTES, scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record.facts import TextAdded
 from dragoman.wire.messages import Message
 from journal.talk import all_entries, entry, register_c1

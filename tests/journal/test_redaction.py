@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman.journal import maintenance
-from dragoman.journal.redaction import MAX_ANSWER_BYTES, redact
+from dragoman.journal.recorder import MAX_ANSWER_BYTES, redact
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message

@@ -12,8 +12,8 @@ import pytest
 
 from dragoman.errors import InputError
 from dragoman.journal import maintenance, notes
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.journal.transfer import export, import_lines
 from dragoman.record.routing import fold_recording
 from journal.talk import Talk, all_entries

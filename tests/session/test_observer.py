@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.errors import AgentCrashed, DragomanError, InvalidFrame
 from dragoman.hub.identity import is_alive, this_process
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import facts
 from dragoman.record.fold import Direction
 from dragoman.session.journal_client import JournalClient

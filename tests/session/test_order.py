@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.testing.memory import config, runtime_of, session_of

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Entry, Origin, Page, read_message
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal, Owner, Position
 from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import notes
 from dragoman.translate import frames, scratch
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest import file_import
 from dragoman.translate.ingest.bounded_fold import BoundedFold, Tokens
-from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
+from dragoman.translate.ingest.file_import import Commit
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import AT_REST_S
 from dragoman.translate.scratch import ObjectStore, Scratch

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.journal.errors import NotTheOwner
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Connection, Journal, Position
-from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.ingest.commits import Commit, Commits
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
+from dragoman.translate.ingest.file_import import Commit, Commits
 from journal.talk import all_entries, entry, process
 
 POSITION = Position(connection_id="c1", provider="claude", path="/a.jsonl", session_id="s1", frames=0, offset=0)

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from dragoman.journal import maintenance
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest.file_import import FileImport
 from dragoman.translate.ingest.importer import GrowingFiles, Importer

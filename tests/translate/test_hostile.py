@@ -17,7 +17,7 @@ import pytest
 
 from dragoman.errors import InputError
 from dragoman.journal import maintenance
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator

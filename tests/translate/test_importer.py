@@ -26,10 +26,9 @@ from hypothesis import strategies as st
 from dragoman.errors import InputError
 from dragoman.journal import maintenance, notes, transfer
 from dragoman.journal.entry import Entry, read_message
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.rows import Session
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from dragoman.session.handle import read_handle
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import detect_provider, find_transcripts, transcripts_at

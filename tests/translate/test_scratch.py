@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.journal import maintenance
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate import scratch
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest import file_import

@@ -20,17 +20,23 @@ from dragoman.errors import InputError
 from dragoman.journal import maintenance, notes
 from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.errors import JournalLocked
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Connection, Journal
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from dragoman.testing.clock import ManualClock
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.ingest import folder_watch
 from dragoman.translate.ingest.dedup import imported_session_id
 from dragoman.translate.ingest.file_import import FileImport
-from dragoman.translate.ingest.folder_watch import FileStamp, WatchedFolder, WatchIntervals, folders_at, is_remote
-from dragoman.translate.ingest.notifications import FolderNotifications, NotificationsUnavailable
+from dragoman.translate.ingest.folder_watch import (
+    FileStamp,
+    FolderNotifications,
+    NotificationsUnavailable,
+    WatchedFolder,
+    WatchIntervals,
+    folders_at,
+    is_remote,
+)
 from dragoman.translate.ingest.report import AT_REST_S
 from dragoman.translate.ingest.watcher import Watcher
 from dragoman.translate.translator import Frame

@@ -17,14 +17,13 @@ import msgspec
 import pytest
 
 from dragoman.journal import maintenance
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Position
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate import transcript_file
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest import file_import, importer, worker, worker_client
-from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
-from dragoman.translate.ingest.file_import import FileState
+from dragoman.translate.ingest.file_import import Commit, FileState
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.worker import Answer, FileDone, FileFailed, ReadJob
 from dragoman.translate.ingest.worker_client import ImportWorker, start_worker

@@ -12,7 +12,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate.ingest.folder_watch import WatchIntervals
 from translate.claude_talk import SESSION
 from translate.watched import append, lines, settled, talk, until_said, wait_for_status, watcher

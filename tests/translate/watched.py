@@ -11,14 +11,13 @@ import msgspec
 
 from dragoman.config import load
 from dragoman.journal.entry import Entry
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate.discover import transcripts_at
 from dragoman.translate.ingest.dedup import imported_session_id
 from dragoman.translate.ingest.folder_watch import WatchIntervals
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.watch_consent import WatchConsent
-from dragoman.translate.ingest.watcher import Watcher, WatchStatus
+from dragoman.translate.ingest.watcher import WatchConsent, Watcher, WatchStatus
 from journal.talk import all_entries
 from translate.claude_talk import SESSION, Transcript
 

@@ -28,8 +28,7 @@ from dragoman.hub.hub import Hub
 from dragoman.protocol import messages, models, requests
 from dragoman.protocol.requests import REQUESTS, Request, name_of
 from dragoman.record.rows import Run
-from dragoman.translate.ingest.watch_consent import WatchConsent
-from dragoman.translate.ingest.watcher import Watcher
+from dragoman.translate.ingest.watcher import WatchConsent, Watcher
 
 logger = logging.getLogger(__name__)
 

@@ -23,9 +23,8 @@ from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
 from dragoman.journal import journal_path, open_journal
 from dragoman.journal.maintenance import rebuild
-from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
-from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 
 if TYPE_CHECKING:
     from rich.console import Console

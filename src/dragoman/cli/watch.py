@@ -25,8 +25,7 @@ from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
 from dragoman.translate.ingest.folder_watch import folders_at, provider_folders
-from dragoman.translate.ingest.watch_consent import WatchConsent
-from dragoman.translate.ingest.watcher import Watcher, WatchStatus
+from dragoman.translate.ingest.watcher import WatchConsent, Watcher, WatchStatus
 from dragoman.translate.translator import PROVIDERS
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, Update

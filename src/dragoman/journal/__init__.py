@@ -1,8 +1,8 @@
 """The store of all sessions: every frame of every connection, and the rows folded from them.
 
-`protocols` is the contract: `JournalStore`, `SessionOwners` and `CommandInbox`; `sqlite` and `memory` implement it.
-`SessionRecord` folds frames into rows, `Recorder` brings the frames of a connection into a journal. docs/journal.md
-describes the file.
+`protocols` is the contract: `JournalStore`, `SessionOwners` and `CommandInbox`. `sqlite` implements it, in a file and
+in memory. `SessionRecord` folds frames into rows, `ConnectionRecorder` brings the frames of a connection into a
+journal. docs/journal.md describes the file.
 
 This module knows where the journal of a home folder is. It loads no database before a journal is opened.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.translate.ingest.report import ImportedFile as ImportedFile
     from dragoman.translate.ingest.report import ImportSummary as ImportSummary
     from dragoman.translate.ingest.report import summarize as summarize
-    from dragoman.translate.ingest.watch_consent import WatchConsent as WatchConsent
+    from dragoman.translate.ingest.watcher import WatchConsent as WatchConsent
     from dragoman.translate.ingest.watcher import Watcher as Watcher
     from dragoman.translate.ingest.watcher import WatchStatus as WatchStatus
     from dragoman.translate.translator import PROVIDERS as PROVIDERS
@@ -37,7 +37,7 @@ _MODULES = {
     "Provider": "translator",
     "Transcript": "discover",
     "Translator": "translator",
-    "WatchConsent": "ingest.watch_consent",
+    "WatchConsent": "ingest.watcher",
     "WatchStatus": "ingest.watcher",
     "Watcher": "ingest.watcher",
     "find_transcripts": "discover",

@@ -1,5 +1,5 @@
-"""The journal in an SQLite file."""
+"""The journal in SQLite: a file, or memory."""
 
-from dragoman.journal.sqlite.journal import SqliteJournal
+from dragoman.journal.sqlite.journal import MemoryJournal, SqliteJournal
 
-__all__ = ["SqliteJournal"]
+__all__ = ["MemoryJournal", "SqliteJournal"]

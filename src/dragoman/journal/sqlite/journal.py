@@ -1,4 +1,4 @@
-"""The journal in an SQLite file: one thread writes, a few others read, and the event loop does neither.
+"""The journal in SQLite, in a file or in memory: one thread writes, a few others read, and the event loop does neither.
 
 Any number of processes may use the same file: one writes at a time, all read at any time, and each follows what the
 others append.
@@ -21,7 +21,6 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, Page, format_cursor, parse_cursor
 from dragoman.journal.errors import JournalClosed, JournalCorrupt, JournalError, JournalReadOnly, from_sqlite
 from dragoman.journal.maintenance import refresh_rows
-from dragoman.journal.notifier import ChangeNotifier
 from dragoman.journal.protocols import (
     OWN_CONNECTION,
     PAGE_ENTRIES,
@@ -38,7 +37,7 @@ from dragoman.journal.search_documents import SearchHit, SearchQuery, rank
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import owners, rows, schema, search
 from dragoman.journal.sqlite.frames import FrameReader, FrameWriter, compress_frames, compress_large
-from dragoman.journal.sqlite.writer import Writer
+from dragoman.journal.sqlite.writer import ChangeNotifier, Writer
 
 T = TypeVar("T")
 
@@ -535,6 +534,19 @@ class SqliteJournal:
     async def compress(self, session_id: str) -> None:
         while await self._writer.write(lambda: compress_frames(self._connection, session_id, _COMPRESSED_PER_COMMIT)):
             pass
+
+
+class MemoryJournal(SqliteJournal):
+    """A journal without a file, for tests and for programs that leave nothing on the disk. It ends with the process, or
+    when it is closed."""
+
+    def __init__(self) -> None:
+        path = Path(":memory:")
+        connection = schema.connect_memory()
+        super().__init__(path, connection, schema.prepare(connection, path), is_in_memory=True)
+
+    async def __aenter__(self) -> MemoryJournal:
+        return self
 
 
 class _Encoded(NamedTuple):

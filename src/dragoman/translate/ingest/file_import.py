@@ -2,16 +2,19 @@
 
 The file is translated from its beginning, and `dedup` leaves out what the journal has. How far the file was read is
 committed with what came of it. If the file has grown since, `read_on` reads the rest with the state from before.
+
+`Commits` gives what comes of a file to the journal, one commit after the other. While one is being stored, the next
+part of the file is translated.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import coroutine
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -19,9 +22,9 @@ from dragoman.errors import InputError
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.protocols import Connection, Journal, Position
+from dragoman.journal.rows import RowChanges
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.ingest.bounded_fold import count_amounts
-from dragoman.translate.ingest.commits import Commit, CommitSink
 from dragoman.translate.ingest.dedup import (
     RAN_HERE,
     ImportPolicy,
@@ -34,6 +37,77 @@ from dragoman.translate.records import valid_time
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.transcript_file import Bookmark, is_compressed, open_transcript, whole_lines
 from dragoman.translate.translator import Frame, Translator, get_provider
+
+# Commits of a file that are under way at once: one is prepared while another is stored.
+_MAX_COMMITS_UNDER_WAY: Final = 2
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """The entries and rows of a part of a transcript, to be stored at once, with the position in the file."""
+
+    entries: Sequence[Entry]
+    changes: Sequence[RowChanges]
+    position: Position
+    connection: Connection | None  # set if the journal does not have it yet
+
+
+class CommitSink(Protocol):
+    async def add(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
+        """Take a commit. `on_committed` is called later with the journal's cursor after it, if the sink has one."""
+
+
+class Commits:
+    """Promised: commits are stored in the order of `add`, and none after one that failed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._under_way: deque[tuple[int, asyncio.Task[None]]] = deque()  # with the bytes of its frames
+
+    @property
+    def size(self) -> int:
+        """Bytes of frames that are not committed yet."""
+        return sum([size for size, task in self._under_way if not task.done()])
+
+    async def add(self, commit: Commit, on_committed: Callable[[Cursor], None] = lambda _: None) -> None:
+        """Return when the journal has accepted the commit. Raises if an earlier one failed."""
+        # After a failure the journal refuses the frames that follow. A position without frames it would store.
+        await self._wait_until(_MAX_COMMITS_UNDER_WAY - 1 if commit.entries else 0)
+        task = asyncio.create_task(self._append(commit, on_committed))
+        task.add_done_callback(_retrieve_error)
+        self._under_way.append((sum([len(entry.frame) for entry in commit.entries]), task))
+        await asyncio.sleep(0)  # now the journal has it
+
+    async def settled(self) -> None:
+        """Return when all is committed; raises if a commit failed."""
+        await self._wait_until(0)
+
+    async def over(self) -> None:
+        """Return when no commit is under way, whether they failed or not."""
+        if self._under_way:
+            await asyncio.wait([task for _, task in self._under_way])
+
+    async def _wait_until(self, count: int) -> None:
+        while len(self._under_way) > count:
+            _, task = self._under_way[0]
+            await asyncio.shield(task)
+            if self._under_way and self._under_way[0][1] is task:  # others may wait for it too
+                self._under_way.popleft()
+
+    async def _append(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
+        append = self._journal.append(commit.entries, commit.changes, position=commit.position)
+        if commit.connection is not None:
+            # Requested together, in this order, they are one commit.
+            _, cursor = await asyncio.gather(self._journal.register_connection(commit.connection), append)
+        else:
+            cursor = await append
+        on_committed(cursor)
+
+
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """The first failure is raised by `add` or `settled`; the commits after it failed for the same reason."""
+    if not task.cancelled():
+        task.exception()
+
 
 # The size of a commit: large enough that its overhead is small, and no burden on memory or on other writers.
 _MAX_COMMIT_ENTRIES: Final = 2000
@@ -81,12 +155,6 @@ _NO_STATE: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
 
 
 SinkT = TypeVar("SinkT", bound=CommitSink)
-
-
-@coroutine
-def yield_to_others() -> Generator[None, None, None]:
-    """Do what `asyncio.sleep(0)` does. The worker process has no asyncio: loading it takes longer than most files."""
-    yield
 
 
 class FileImport(Generic[SinkT]):
@@ -197,7 +265,7 @@ class FileImport(Generic[SinkT]):
                     on_progress(offset)
                 if offset - paused_at >= _PAUSE_BYTES:
                     paused_at = offset
-                    await yield_to_others()
+                    await asyncio.sleep(0)
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
             for frame in translator.finish():

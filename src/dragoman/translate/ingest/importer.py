@@ -28,7 +28,6 @@ from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, Position
 from dragoman.translate.discover import Transcript, detect_provider
-from dragoman.translate.ingest.commits import Commit, Commits
 from dragoman.translate.ingest.dedup import (
     CONNECTION_PREFIX,
     SESSION_DELETED,
@@ -36,7 +35,7 @@ from dragoman.translate.ingest.dedup import (
     ImportPolicy,
     load_policy,
 )
-from dragoman.translate.ingest.file_import import QUIET_S, FileImport, FileState
+from dragoman.translate.ingest.file_import import QUIET_S, Commit, Commits, FileImport, FileState
 from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, ImportSummary, summarize
 from dragoman.translate.ingest.worker import FileDone, ReadJob
 from dragoman.translate.ingest.worker_client import ImportWorker, is_worker_worthwhile, start_worker

@@ -7,6 +7,7 @@ files that were never read and whose sessions the journal does not have.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import pickle
@@ -19,9 +20,8 @@ import msgspec
 
 from dragoman.journal.entry import Cursor, Page
 from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner, Position
-from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
-from dragoman.translate.ingest.file_import import FileImport, FileState, yield_to_others
+from dragoman.translate.ingest.file_import import Commit, FileImport, FileState
 from dragoman.translate.ingest.report import ImportedFile
 from dragoman.translate.transcript_file import has_long_line
 
@@ -70,7 +70,7 @@ def answer(job: ReadJob) -> Iterator[Answer]:
 
 
 def _pauses(reading: Coroutine[Any, Any, None]) -> Iterator[None]:
-    """Run a coroutine that waits for nothing here, without an event loop, which would take long to load."""
+    """Run a coroutine that waits for nothing here, step by step and without an event loop."""
     try:
         while True:
             reading.send(None)
@@ -87,7 +87,7 @@ class _CollectedCommits:
 
     async def add(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
         self._commits.append(commit)
-        await yield_to_others()  # so that it is on its way before the next one is made
+        await asyncio.sleep(0)  # so that it is on its way before the next one is made
 
     def take(self) -> list[Commit]:
         commits, self._commits = self._commits, []
