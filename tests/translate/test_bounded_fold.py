@@ -19,8 +19,9 @@ from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import notes
-from dragoman.translate import frames, scratch
+from dragoman.translate import scratch
 from dragoman.translate.discover import Transcript as Found
+from dragoman.translate.frames import SessionFrames
 from dragoman.translate.ingest import file_import
 from dragoman.translate.ingest.bounded_fold import BoundedFold, Tokens
 from dragoman.translate.ingest.dedup import ImportPolicy
@@ -68,8 +69,11 @@ UPDATES: tuple[SessionUpdate, ...] = (
 
 
 def _entries() -> list[Entry]:
-    transcript = [frames.update("native", float(at), update) for at, update in enumerate(UPDATES, start=1)]
-    return [Entry("c", "s", n, one.at, "import", one.kind, one.line) for n, one in enumerate(transcript, start=1)]
+    frames: list[Frame] = []
+    session = SessionFrames("native", frames)
+    for at, update in enumerate(UPDATES, start=1):
+        session.update(float(at), update)
+    return [Entry("c", "s", n, frame.at, "import", frame.kind, frame.line) for n, frame in enumerate(frames, start=1)]
 
 
 def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
@@ -118,7 +122,7 @@ _events = st.one_of(
     ),
     st.just(("failure",)),
     st.just(("cancel",)),
-    st.tuples(st.just("cut"), st.integers(1, 40)),
+    st.tuples(st.just("interrupted"), st.integers(1, 40)),
     st.builds(UsageUpdate, used=st.just(1), size=st.just(2), cost=_costs),
     st.builds(AgentMessageChunk, content=_words, message_id=_message_ids),
     st.builds(UserMessageChunk, content=_words, message_id=_message_ids),
@@ -130,21 +134,26 @@ _events = st.one_of(
 def _entry(n: int, transcript: Any) -> Entry:
     at = float(n)
     origin: Origin = "import"
+    frames: list[Frame] = []
+    session = SessionFrames("native", frames)
     match transcript:
-        case ("prompt", request_id, words):
-            frame = frames.prompt("native", at, request_id, PromptRequest(session_id="native", prompt=(words,)))
+        case ("prompt", request_id, text):
+            request = PromptRequest(session_id="native", prompt=(text,))
+            session.request(at, request_id, "session/prompt", request)
         case ("answer", request_id, answer):
-            frame = frames.answer("native", at, request_id, "session/prompt", answer)
+            session.answer_prompt(at, request_id, answer)
         case ("failure",):
-            frame = frames.failure("native", at, "p0", "session/prompt", RpcError(code=-32603, message="No"))
+            session.answer_prompt(at, "p0", RpcError(code=-32603, message="No"))
         case ("cancel",):
             line = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"native"}}'
-            frame = Frame(at, "out", "native", "session/cancel", line)
-        case ("cut", position):
+            frames.append(Frame(at, "out", "native", "session/cancel", line))
+        case ("interrupted", position):
             note = notes.write(notes.RunInterrupted(f"run-{position}", "interrupted", "gone"))
-            origin, frame = "host", Frame(at, "out", "native", note.method, note.line)
+            origin = "host"
+            frames.append(Frame(at, "out", "native", note.method, note.line))
         case update:
-            frame = frames.update("native", at, update)
+            session.update(at, update)
+    [frame] = frames
     return Entry("c", "s", n, at, origin, frame.kind, frame.line)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.translate.claude.words import Task, UserText, join, parse
+from dragoman.translate.claude.records import TaskNews, UserText, join_user_texts, parse_user_text
 
 
 @pytest.mark.parametrize(
@@ -48,27 +48,27 @@ from dragoman.translate.claude.words import Task, UserText, join, parse
         ),
         (
             "<task-notification><task-id>b1</task-id><status>killed</status><summary>S</summary></task-notification>",
-            UserText(tasks=(Task("b1", "", "killed", "S"),), injected="task-notification"),
+            UserText(tasks=(TaskNews("b1", "", "killed", "S"),), injected="task-notification"),
         ),
         (
             "<task-notification><task-id>b1</task-id></task-notification>\nFull transcript available at: /x.output",
-            UserText(tasks=(Task("b1"),), injected="task-notification"),
+            UserText(tasks=(TaskNews("b1"),), injected="task-notification"),
         ),
         (
             "See <task-notification><task-id>b1</task-id></task-notification>",
-            UserText(prompt="See ", tasks=(Task("b1"),)),
+            UserText(prompt="See ", tasks=(TaskNews("b1"),)),
         ),
     ],
 )  # fmt: skip
 def test_a_text_is_told_apart(text: str, words: UserText) -> None:
-    assert parse(text) == words
+    assert parse_user_text(text) == words
 
 
 def test_several_texts_of_a_message_are_taken_together() -> None:
-    both = join([parse("<ide_opened_file>a</ide_opened_file>"), parse("Fix it")])
+    both = join_user_texts([parse_user_text("<ide_opened_file>a</ide_opened_file>"), parse_user_text("Fix it")])
     assert both == UserText(prompt="Fix it", injected="ide_opened_file")
 
 
 def test_a_text_full_of_open_tags_is_gone_through_once() -> None:
     text = "<system-reminder>" * 50_000
-    assert parse(text) == UserText(prompt=text)
+    assert parse_user_text(text) == UserText(prompt=text)

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.record import rows
 from dragoman.translate.codex import commands, patches
-from dragoman.translate.codex.outputs import Result, of_text
+from dragoman.translate.codex.commands import CallOutput, parse_output
 from dragoman.translate.codex.records import absolute
 from dragoman.wire.vocabulary import Content, ContentBlock, Diff, ImageContent, ResourceLink, TextContent
 from translate.claude_talk import updates
@@ -63,37 +63,37 @@ def _transcript_of(*calls: tuple[str, dict[str, Any], Any]) -> Transcript:
 # -- outputs
 
 
-def _refused(text: str) -> Result:
-    return Result(text, failed=True, refused=True)
+def _refused(text: str) -> CallOutput:
+    return CallOutput(text, failed=True, refused=True)
 
 
 @pytest.mark.parametrize(
     ("text", "result"),
     [
-        ('{"output":"a\\n","metadata":{"exit_code":2,"duration_seconds":0.1}}', Result("a\n", 2, failed=True)),
-        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\na\n", Result("a\n", 0)),
-        ("Exit code: 1\nWall time: 1 seconds\nTotal output lines: 9\nOutput:\n\na", Result("\na", 1, failed=True)),
+        ('{"output":"a\\n","metadata":{"exit_code":2,"duration_seconds":0.1}}', CallOutput("a\n", 2, failed=True)),
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\na\n", CallOutput("a\n", 0)),
+        ("Exit code: 1\nWall time: 1 seconds\nTotal output lines: 9\nOutput:\n\na", CallOutput("\na", 1, failed=True)),
         (
             "Chunk ID: abc123\nWall time: 0.0 seconds\nProcess exited with code 3\nOriginal token count: 4\nOutput:\na",
-            Result("a", 3, failed=True),
+            CallOutput("a", 3, failed=True),
         ),
         (
             "Command: /bin/zsh -lc 'cat <<X\nChunk\nX'\nChunk ID: a1\nWall time: 1 seconds\n"
             "Process running with session ID 12\nOutput:\n",
-            Result("", running="process 12"),
+            CallOutput("", running="process 12"),
         ),
         (
             "Wall time: 0.0 seconds\nOutput:\nExit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.\n",
-            Result("Success.\n", 0),
+            CallOutput("Success.\n", 0),
         ),
         (
             "Wall time: 0.500 seconds\nProcess running with session ID 42\n"
             "Warning: truncated output (original token count: 1000)\nOutput:\na",
-            Result("a", running="process 42"),
+            CallOutput("a", running="process 42"),
         ),
-        ("Script completed\nWall time 0.3 seconds\nOutput:\na", Result("a")),
-        ("Script failed\nWall time 0.3 seconds\nOutput:\na", Result("a", failed=True)),
-        ("Script running with cell ID 27\nWall time 11.0 seconds\nOutput:\n", Result("", running="script 27")),
+        ("Script completed\nWall time 0.3 seconds\nOutput:\na", CallOutput("a")),
+        ("Script failed\nWall time 0.3 seconds\nOutput:\na", CallOutput("a", failed=True)),
+        ("Script running with cell ID 27\nWall time 11.0 seconds\nOutput:\n", CallOutput("", running="script 27")),
         ("exec command rejected by user", _refused("exec command rejected by user")),
         ("aborted by user after 170.7s", _refused("aborted by user after 170.7s")),
         ("Wall time: 0.1 seconds\naborted by user", _refused("Wall time: 0.1 seconds\naborted by user")),
@@ -101,14 +101,14 @@ def _refused(text: str) -> Result:
         ("error: invalid hunk at line 3", _refused("error: invalid hunk at line 3")),
         ("unsupported call: dance", _refused("unsupported call: dance")),
         ("collab spawn failed: too many", _refused("collab spawn failed: too many")),
-        ("Plan updated", Result("Plan updated")),
-        ("2 tests failed", Result("2 tests failed")),
-        ('{"output": 3}', Result('{"output": 3}')),
-        ("", Result("")),
+        ("Plan updated", CallOutput("Plan updated")),
+        ("2 tests failed", CallOutput("2 tests failed")),
+        ('{"output": 3}', CallOutput('{"output": 3}')),
+        ("", CallOutput("")),
     ],
 )
-def test_an_output_is_read_in_each_of_its_forms(text: str, result: Result) -> None:
-    assert of_text(text) == result
+def test_an_output_is_read_in_each_of_its_forms(text: str, result: CallOutput) -> None:
+    assert parse_output(text) == result
 
 
 def test_an_output_of_pieces_is_their_words_and_images() -> None:

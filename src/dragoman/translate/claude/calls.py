@@ -1,7 +1,7 @@
-"""The tool calls of a Claude session, from call to result, in whatever order these stand.
+"""The tool calls of a Claude session, from call to result, and the plan that some of them write.
 
-A result may stand before its call, and is held until the call comes. Calls of the plan's tools are told as the plan;
-those that fail are told as calls, or nobody would learn of it.
+A result may come before its call in the file, and then waits for it. Calls of the plan's tools are reported as the
+plan, and as calls if they fail.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from dragoman.translate import frames
-from dragoman.translate.claude import results, tools
-from dragoman.translate.claude.records import ABSENT, Block, Record, decode_blocks
-from dragoman.translate.claude.results import Output
-from dragoman.translate.claude.results import Task as PlanTask
-from dragoman.translate.claude.tools import Input
-from dragoman.translate.claude.words import Task
+from dragoman.translate.claude import tools
+from dragoman.translate.claude.records import ABSENT, Block, Record, TaskNews, decode_blocks
+from dragoman.translate.claude.tools import Input, Output, PlanTask
+from dragoman.translate.frames import SessionFrames
 from dragoman.translate.scratch import Scratch, SpillingMap
-from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
 from dragoman.wire.vocabulary import PlanEntry, SessionToolCallUpdate, ToolCall, ToolCallStatus
 
-# How older versions tell it: in words alone.
+# The result of `TaskCreate` in older versions, which have no structure for it.
 _CREATED = re.compile(r"Task #(\S+) created successfully: (.+)")
 
 
@@ -39,14 +35,14 @@ class Plan:
         self._tasks: dict[str, _Entry] = {}
 
     def entries(self) -> tuple[PlanEntry, ...]:
-        display = self._todos if self._todos is not None else tuple(self._tasks.values())
+        entries = self._todos if self._todos is not None else tuple(self._tasks.values())
         return tuple(
             PlanEntry(content=_plan_text(entry), priority="medium", status=_plan_status(entry.status))
-            for entry in display
+            for entry in entries
         )
 
-    def apply(self, name: str, arguments: Input, output: Output, is_reported: str) -> None:
-        """A call that went well; `told` is its result in words."""
+    def apply(self, name: str, arguments: Input, output: Output, result_text: str) -> None:
+        """Apply a successful call."""
         if name == "TodoWrite":
             self._todos = tuple(
                 _Entry(
@@ -60,7 +56,7 @@ class Plan:
         self._todos = None
         match name:
             case "TaskCreate":
-                self._create_task(arguments, output.task or _task_in(is_reported))
+                self._create_task(arguments, output.task or _task_in(result_text))
             case "TaskUpdate":
                 self._update_task(arguments)
             case "TaskList" if output.tasks is not None:
@@ -109,29 +105,29 @@ def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _task_in(words: str) -> PlanTask | None:
-    found = _CREATED.match(words.strip())
-    return PlanTask(found[1], found[2]) if found else None
+def _task_in(result_text: str) -> PlanTask | None:
+    match = _CREATED.match(result_text.strip())
+    return PlanTask(match[1], match[2]) if match else None
 
 
-# Of calls that have their result: one object for all of them.
+# Shared by all calls that have their result.
 _NO_INPUT: Final = tools.Input()
 _NO_META: Final[dict[str, Any]] = {}
 
 
 class Call(msgspec.Struct, gc=False):
-    id: str  # the tool call's; Claude's own, but where that came again
+    id: str  # of the tool call: Claude's own, unless an earlier call has that
     name: str
     raw_input: msgspec.Raw
     input: tools.Input
     meta: dict[str, Any]
     is_reported: bool = False  # as a tool call
-    report_progress: bool = False
+    has_progress: bool = False  # and progress was reported
     is_given_up: bool = False  # the run was interrupted before there was a result
     description: str | None = None
 
     def release(self) -> None:
-        """Drop the input, which keeps a whole line of the file in memory: the call has its result."""
+        """Drop the input, which keeps a whole line of the file in memory. Call it when the call has its result."""
         self.raw_input = ABSENT
         self.description = self.input.description
         self.input = _NO_INPUT
@@ -139,24 +135,23 @@ class Call(msgspec.Struct, gc=False):
 
 
 class Calls:
-    """The tool calls of one session; frames go to `out`."""
+    """The tool calls of one session."""
 
-    def __init__(self, session_id: str, cwd: str, out: list[Frame], scratch: Scratch) -> None:
-        self._session_id = session_id
+    def __init__(self, frames: SessionFrames, cwd: str, scratch: Scratch) -> None:
+        self._frames = frames
         self._cwd = cwd
-        self._out = out
-        # By Claude's id: calls without a result, and those whose id came again.
+        # By Claude's id: calls without a result, and those whose id an earlier call has.
         self._calls: dict[str, Call] = {}
         self._ended: SpillingMap[str] = SpillingMap(scratch)  # the others: the name of the tool; empty if not reported
-        self._descriptions: SpillingMap[str] = SpillingMap(scratch)  # of those that may have news later
+        self._descriptions: SpillingMap[str] = SpillingMap(scratch)  # of calls whose tasks may report later
         self._open_calls: dict[str, Call] = {}
         self._early_results: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
         self._tasks: dict[str, str] = {}  # background tasks and sub-agents, to Claude's id of the call
         self._plan = Plan()
 
-    def add_call(self, at: float, block: Block, meta: dict[str, Any]) -> results.Output | None:
-        """A call. What its tool gave, where the result stood before it."""
-        # An id that comes again is another call: published transcripts have ids blacked out.
+    def add_call(self, at: float, block: Block, meta: dict[str, Any]) -> Output | None:
+        """Add a call. Return the output of its tool if the result came before it."""
+        # A repeated id means another call: published transcripts have ids blacked out.
         call_id = f"{block.id}:{meta['native'].get('uuid')}" if self._has_call(block.id) else block.id
         call = Call(call_id, block.name, block.input, tools.read_input(block.input), meta)
         self._calls[block.id] = self._open_calls[block.id] = call
@@ -165,26 +160,26 @@ class Calls:
         early = self._early_results.pop(block.id, None)
         return self.add_result(max(at, early[0]), *early[1:], meta) if early is not None else None
 
-    def add_result(self, at: float, block: Block, record: Record, meta: dict[str, Any]) -> results.Output | None:
-        """A result. None where its call has not come."""
+    def add_result(self, at: float, block: Block, record: Record, meta: dict[str, Any]) -> Output | None:
+        """Add a result. Return None if its call has not come."""
         call = self._open_calls.pop(block.tool_use_id, None)
         if call is None:
             if not self._has_call(block.tool_use_id):
                 self._early_results[block.tool_use_id] = (at, block, record)
             return None
-        output = results.read_output(call.name, record.tool_use_result)
+        output = tools.read_output(call.name, record.tool_use_result)
         for task_id in (output.agent_id, output.background_task_id):
             if task_id is not None:
                 self._tasks[task_id] = block.tool_use_id
         if call.name in tools.PLAN_TOOLS and not block.is_error:
-            words = "".join(part.text for part in decode_blocks(block.content))
-            self._plan.apply(call.name, call.input, output, words)
+            result_text = "".join(part.text for part in decode_blocks(block.content))
+            self._plan.apply(call.name, call.input, output, result_text)
             meta = {**meta, "native": {**meta["native"], "toolUseId": call.id, "tool": call.name}}
-            self._emit(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
+            self._frames.update(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
         else:
             if not call.is_reported:
                 self._report_call(at, call)
-            self._emit(at, _finished(call, block, results.display(call.name, block, output), meta))
+            self._frames.update(at, _finished(call, block, tools.display_result(call.name, block, output), meta))
         call.release()
         may_have_news = call.name in tools.AGENT_TOOLS or output.agent_id or output.background_task_id
         description = call.description if may_have_news else None
@@ -199,7 +194,7 @@ class Calls:
         return native_id in self._calls or native_id in self._ended
 
     def agent_with(self, prompt: str) -> tuple[str, tools.Input] | None:
-        """The unanswered call that began a sub-agent with this prompt."""
+        """Return the id and input of the open call that started a sub-agent with this prompt."""
         for call in self._open_calls.values():
             fits = call.name in tools.AGENT_TOOLS and (call.input.prompt or "").strip() == prompt.strip()
             if fits and not call.is_given_up:
@@ -207,21 +202,21 @@ class Calls:
         return None
 
     def description_of(self, native_id: str) -> str | None:
-        """The description that the model gave with a call."""
+        """Return the description that the model gave a call."""
         call = self._calls.get(native_id)
         if call is not None:
             return call.description or call.input.description
         return self._descriptions.get(native_id)
 
     def report_progress(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
-        """There was progress: said once, and only of a call that is told."""
+        """Report that a call is in progress, once."""
         call = self._open_calls.get(native_id or "")
-        if call is not None and call.is_reported and not call.report_progress:
-            call.report_progress = True
-            self._emit(at, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", meta=meta))
+        if call is not None and call.is_reported and not call.has_progress:
+            call.has_progress = True
+            self._frames.update(at, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", meta=meta))
 
-    def report_task(self, at: float, task: Task, meta: dict[str, Any]) -> str | None:
-        """A background task ended. The id of its call, where that is known here."""
+    def report_task(self, at: float, task: TaskNews, meta: dict[str, Any]) -> str | None:
+        """Report the end of a background task. Return the id of its call; None if that is not known."""
         call = self._reported_call(
             task.tool_use_id if self._has_call(task.tool_use_id) else self._tasks.get(task.id, "")
         )
@@ -229,7 +224,7 @@ class Calls:
             return None
         call_id, tool = call
         text = task.result or task.summary
-        self._emit(
+        self._frames.update(
             at,
             SessionToolCallUpdate(
                 tool_call_id=call_id,
@@ -241,7 +236,7 @@ class Calls:
         return call_id
 
     def _reported_call(self, native_id: str) -> tuple[str, str] | None:
-        """The id and the tool of a call, where it is told."""
+        """Return the id and the tool of a call if it was reported."""
         call = self._calls.get(native_id)
         if call is not None:
             return (call.id, call.name) if call.is_reported else None
@@ -256,18 +251,19 @@ class Calls:
             call.is_given_up = True
             if not call.is_reported:
                 self._report_call(at, call)
-            self._emit(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
+            self._frames.update(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
 
     def finish(self, at: float) -> None:
-        """Calls that were to be told by their result, and results without a call: only an edit tells what it was."""
+        """Report calls that waited for their result, and results without a call. Of these, only an edit shows its
+        tool."""
         for call in self._open_calls.values():
             if not call.is_reported:
                 self._report_call(at, call)
-        for came, block, record in self._early_results.values():
-            output = results.read_output("Edit", record.tool_use_result)
-            display = results.display("Edit" if output.structured_patch else "", block, output)
-            self._emit(
-                came,
+        for result_at, block, record in self._early_results.values():
+            output = tools.read_output("Edit", record.tool_use_result)
+            display = tools.display_result("Edit" if output.structured_patch else "", block, output)
+            self._frames.update(
+                result_at,
                 SessionToolCallUpdate(
                     tool_call_id=block.tool_use_id,
                     status=_status(block),
@@ -292,13 +288,10 @@ class Calls:
             raw_input=call.raw_input,
             meta={**call.meta, "claudeCode": {"toolName": call.name}},
         )
-        self._emit(at, update)
-
-    def _emit(self, at: float, update: ToolCall | SessionToolCallUpdate | PlanUpdate) -> None:
-        self._out.append(frames.update(self._session_id, at, update))
+        self._frames.update(at, update)
 
 
-def _finished(call: Call, block: Block, display: results.Result, meta: dict[str, Any]) -> SessionToolCallUpdate:
+def _finished(call: Call, block: Block, display: tools.Result, meta: dict[str, Any]) -> SessionToolCallUpdate:
     if display.extras:
         meta = {**meta, "native": {**meta["native"], **display.extras}}
     return SessionToolCallUpdate(

@@ -1,11 +1,15 @@
-"""Claude Code's records, typed: as much of each as the translation asks for.
+"""Claude Code's records, typed: the fields that the translation uses, and texts in the user's role split into parts.
 
-What may be long and is often not needed is left as it stands (`msgspec.Raw`). A field of another type than expected
-costs that field alone.
+Values that may be long and are seldom needed stay undecoded (`msgspec.Raw`). If a field has an unexpected type, only
+that field is lost.
+
+Claude Code stores slash commands, their output, reminders to the model, notifications of background tasks and the mark
+of an interruption as messages of the user. Only the text that the user typed is a prompt (`parse_user_text`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,7 +26,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Any line. Which fields are there depends on its type."""
+    """Any line. Its fields depend on its type."""
 
     type: str = ""
     subtype: str | None = None
@@ -66,7 +70,7 @@ class Tokens(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """Of the context, after the message."""
+        """The tokens of the context after the message."""
         return (
             (self.input_tokens or 0)
             + (self.output_tokens or 0)
@@ -76,7 +80,7 @@ class Tokens(msgspec.Struct, frozen=True, gc=False):
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
-    """Of an image or a document."""
+    """The source of an image or a document."""
 
     type: str = ""
     media_type: str = ""
@@ -104,7 +108,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """A message of the model's, or one to it. `content` is a string or blocks."""
+    """A message of the model or of the user. `content` is a string or blocks."""
 
     id: str = ""
     model: str = ""
@@ -142,7 +146,7 @@ _BLANK_BLOCK: Final = Block()
 
 
 def build(line: bytes) -> Record | None:
-    """For an object whose fields may be of any type."""
+    """Build a record from an object whose fields may have any type."""
     record = decode_leniently(line, Record, _BLANK)
     return None if record is _BLANK else record
 
@@ -155,7 +159,7 @@ def decode_message(raw: msgspec.Raw) -> Message:
 
 
 def decode_blocks(raw: msgspec.Raw) -> Sequence[Block]:
-    """The content of a message or a tool's result: blocks, or a string as a block of text."""
+    """Decode the content of a message or of a tool's result: blocks, or a string as a block of text."""
     try:
         return _decode_block_list(raw)
     except DECODE_ERRORS:
@@ -180,7 +184,7 @@ def _block(item: object) -> Block:
 
 
 def decode_text(raw: msgspec.Raw) -> str:
-    """A string; empty for anything else."""
+    """Decode a string; empty for anything else."""
     try:
         return msgspec.json.decode(raw, type=str)
     except DECODE_ERRORS:
@@ -188,10 +192,155 @@ def decode_text(raw: msgspec.Raw) -> str:
 
 
 def native_meta(record: Record) -> dict[str, Any]:
-    """`_meta` of the frames of a record: its id and time in the transcript."""
+    """Return the `_meta` of the frames of a record: its id and time in the transcript."""
     return {"native": {"uuid": record.uuid, "at": record.timestamp}}
 
 
 def command_meta(record: Record) -> dict[str, Any]:
-    """The same, for a slash command."""
+    """Return the same for a slash command."""
     return {"native": {"uuid": record.uuid, "at": record.timestamp, "command": True}}
+
+
+# Tags of text that Claude Code put around or beside the user's own.
+_TAGS: Final = (
+    "command-name",
+    "command-message",
+    "command-args",
+    "command-contents",
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
+    "bash-input",
+    "bash-stdout",
+    "bash-stderr",
+    "system-reminder",
+    "task-notification",
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+    "user-prompt-submit-hook",
+)
+_OPENING = re.compile(rf"<({'|'.join(_TAGS)})>")
+
+# Tags at the beginning of messages of other programs and agents, which are prompts.
+_FOREIGN = re.compile(r"\s*<(teammate-message|ci-monitor-event|channel|cross-session-message)\b")
+
+_INTERRUPTED = "[Request interrupted by user"
+
+# Commands that change or show something in Claude Code's own window; `claude-agent-acp` hides them too.
+_HIDDEN_COMMANDS: Final = frozenset(
+    {"/context", "/heapdump", "/extra-usage", "/compact", "/model", "/mcp", "/status", "/usage"}
+)
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class TaskNews(msgspec.Struct, frozen=True, gc=False):
+    """A notification about a background task. `status` is empty while it runs."""
+
+    id: str = ""
+    tool_use_id: str = ""
+    status: str = ""
+    summary: str = ""
+    result: str = ""
+
+
+class UserText(msgspec.Struct, frozen=True, gc=False):
+    """A text in the user's role, split into its parts."""
+
+    prompt: str = ""  # the text that the user typed
+    command: str = ""  # or a slash command
+    hidden: bool = False  # it is a slash command that is not reported, nor is its output
+    output: str = ""  # of a command of the user
+    shell: str = ""  # a command that the user ran in a shell
+    interrupted: bool = False
+    tasks: tuple[TaskNews, ...] = ()
+    injected: str = ""  # the tag of a text that Claude Code put there
+
+
+def parse_user_text(text: str) -> UserText:
+    if text.lstrip().startswith(_INTERRUPTED):
+        return UserText(interrupted=True)
+    if "<" not in text:
+        return UserText(prompt=text)
+    if foreign := _FOREIGN.match(text):
+        return UserText(prompt=text, injected=foreign[1])
+    rest, tagged = _split_tags(text)
+    if not tagged:
+        return UserText(prompt=text)
+    tasks = tuple(_task(body) for tag, body in tagged if tag == "task-notification")
+    # After the notification of a task, Claude Code names a file for the model.
+    if rest.strip() and not (tasks and text.lstrip().startswith("<task-notification>")):
+        return UserText(prompt=rest, tasks=tasks)
+    return _only_tags(dict(tagged), tasks)
+
+
+def _split_tags(text: str) -> tuple[str, Sequence[tuple[str, str]]]:
+    """Return the text outside of tags, and each tag with its text. A tag that is not closed is ordinary text."""
+    outside: list[str] = []
+    tagged: list[tuple[str, str]] = []
+    unclosed: set[str] = set()  # so that a text full of them is searched only once
+    position = 0
+    while opening := _OPENING.search(text, position):
+        tag = opening[1]
+        end = -1 if tag in unclosed else text.find(f"</{tag}>", opening.end())
+        if end < 0:
+            unclosed.add(tag)
+            outside.append(text[position : opening.end()])
+            position = opening.end()
+            continue
+        outside.append(text[position : opening.start()])
+        tagged.append((tag, text[opening.end() : end]))
+        position = end + len(tag) + 3
+    return "".join([*outside, text[position:]]), tagged
+
+
+def _only_tags(tags: dict[str, str], tasks: tuple[TaskNews, ...]) -> UserText:
+    printed = [tags[tag] for tag in _TAGS if tag.endswith(("-stdout", "-stderr")) and tags.get(tag)]
+    output = _ANSI.sub("", "\n".join(printed)).strip()
+    first = next(iter(tags))
+    name = tags.get("command-name", "").strip()
+    hidden = name.split(" ", 1)[0] in _HIDDEN_COMMANDS
+    is_shown = name.startswith("/") and not hidden
+    return UserText(
+        command=f"{name} {tags.get('command-args', '').strip()}".strip() if is_shown else "",
+        hidden=hidden,
+        output="" if output == "(no content)" else output,
+        shell=tags.get("bash-input", "").strip(),
+        tasks=tasks,
+        injected=first,
+    )
+
+
+def _task(body: str) -> TaskNews:
+    # The report of the agent may contain any tag.
+    head, _, report = body.partition("<result>")
+    return TaskNews(
+        id=_field(head, "task-id"),
+        tool_use_id=_field(head, "tool-use-id"),
+        status=_field(head, "status"),
+        summary=_field(head, "summary"),
+        result=report.rpartition("</result>")[0].strip(),
+    )
+
+
+def _field(text: str, tag: str) -> str:
+    _, opened, rest = text.partition(f"<{tag}>")
+    value, closed, _ = rest.partition(f"</{tag}>")
+    return value.strip() if opened and closed else ""
+
+
+def join_user_texts(parts: Sequence[UserText]) -> UserText:
+    """Combine the texts of one message."""
+    if len(parts) == 1:
+        return parts[0]
+    return UserText(
+        prompt="\n".join(part.prompt for part in parts if part.prompt.strip()),
+        command=next((part.command for part in parts if part.command), ""),
+        hidden=any(part.hidden for part in parts),
+        output="\n".join(part.output for part in parts if part.output),
+        shell=next((part.shell for part in parts if part.shell), ""),
+        interrupted=any(part.interrupted for part in parts),
+        tasks=tuple(task for part in parts for task in part.tasks),
+        injected=next((part.injected for part in parts if part.injected), ""),
+    )

@@ -1,7 +1,7 @@
-"""The runs of a Claude session: which prompt began each, how it ended, and what it cost.
+"""The runs of a Claude session (`Runs`), with their tokens, and its `Settings`.
 
-A transcript tells of prompts and of what followed them, and seldom that a run is over. Its end is the last word of a
-message that stopped by itself, an interruption, an error, or else the next prompt.
+A transcript seldom says that a run has ended. Its end is the last text of a message that stopped by itself, an
+interruption, an error, or else the next prompt.
 """
 
 from __future__ import annotations
@@ -9,30 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
 from dragoman.errors import INTERNAL_ERROR
-from dragoman.translate import frames
 from dragoman.translate.claude.records import Tokens
-from dragoman.translate.translator import Frame
+from dragoman.translate.frames import INTERRUPTED, RunFrames, SessionFrames, config_options
 from dragoman.wire.messages import RpcError
 from dragoman.wire.vocabulary import (
-    ConfigOptionUpdate,
     ContentBlock,
     Cost,
     CurrentModeUpdate,
-    PromptRequest,
     PromptResponse,
-    SessionConfigSelect,
-    SessionConfigSelectItem,
     SessionInfoUpdate,
-    SessionUpdate,
     StopReason,
     Usage,
     UsageUpdate,
 )
 
-# How the model stopped, where that ends the run, in the protocol's words. `tool_use` and `pause_turn` go on.
+# The model's stop reasons that end a run, and the protocol's. After `tool_use` and `pause_turn` the run continues.
 STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
@@ -42,42 +34,32 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class Runs:
-    """One run at a time; frames go to `out`."""
-
-    def __init__(self, session_id: str, out: list[Frame]) -> None:
-        self._session_id = session_id
-        self._out = out
-        self._request_id: str | None = None  # of the run that is going on
-        self._stop_reason: StopReason | None = None  # how it would end now
-        self._tokens: dict[str, tuple[str, Tokens]] = {}  # of each message: its model and tokens
+class Runs(RunFrames):
+    def __init__(self, frames: SessionFrames) -> None:
+        super().__init__(frames)
+        self._stop_reason: StopReason | None = None  # of the run, if nothing more comes of it
+        self._tokens: dict[str, tuple[str, Tokens]] = {}  # by message: its model and tokens
         self._previous_tokens: dict[str, tuple[str, Tokens]] = {}  # the same, of the run before
 
     @property
-    def is_running(self) -> bool:
-        return self._request_id is not None
-
-    @property
     def would_end(self) -> bool:
-        """The model's last words may have been its last."""
-        return self._request_id is not None and self._stop_reason is not None
+        """True if the run would have a normal end now: the model's last text may have been its last."""
+        return self.is_running and self._stop_reason is not None
 
     def begin(self, at: float, uuid: str, prompt: Sequence[ContentBlock], meta: dict[str, Any]) -> None:
-        """A prompt; without words for a run that nobody asked for, as when a background task has news."""
-        self._request_id = f"{self._session_id}:{uuid}"
+        """Begin a run. The prompt is empty if nobody asked, as when a background task has ended."""
         self._stop_reason = None
         self._previous_tokens, self._tokens = self._tokens, {}
-        request = PromptRequest(session_id=self._session_id, prompt=tuple(prompt), meta=meta)
-        self._out.append(frames.prompt(self._session_id, at, self._request_id, request))
+        self._begin(at, uuid, prompt, meta)
 
     def progress(self, stop_reason: StopReason | None) -> None:
-        """The model or a tool brought something; `stopped` where the run might end with it."""
+        """Take note of a record of the model or a tool; `stop_reason` if the run may end with it."""
         self._stop_reason = stop_reason
 
     def add_tokens(self, message_id: str, model: str, tokens: Tokens) -> None:
-        """Each line of a message repeats its tokens. Where they differ, the last line has the most.
+        """Add the tokens of a message. Each of its lines repeats them; if they differ, the last line has the most.
 
-        A prompt may come between the lines of a message, which is then paid with the run that it began in.
+        A prompt may come between the lines of a message: the tokens belong to the run in which the message began.
         """
         if message_id in self._previous_tokens:
             return
@@ -86,34 +68,24 @@ class Runs:
             self._tokens[message_id] = (model, tokens)
 
     def settle(self, at: float) -> None:
-        """Nothing more can come of the run: it ends as it stands, or was cut."""
-        if self._request_id is not None and self._stop_reason is not None:
+        """End the run, because no more records of it can come: normally, or as interrupted."""
+        if self._stop_reason is not None:
             self.end(at, self._stop_reason)
         else:
-            self.fail(at, frames.INTERRUPTED)
+            self.fail(at, INTERRUPTED)
 
     def end(self, at: float, reason: StopReason) -> None:
-        if self._request_id is None:
-            return
-        answer = PromptResponse(stop_reason=reason, usage=self._usage(), meta=self._meta())
-        self._out.append(frames.answer(self._session_id, at, self._request_id, "session/prompt", answer))
-        self._request_id = None
+        self._answer(at, PromptResponse(stop_reason=reason, meta=self._meta()), self._usage())
 
     def fail(self, at: float, error: RpcError) -> None:
-        if self._request_id is None:
-            return
-        if (usage := self._usage()) is not None:
-            # An error has no field for it, and what the run had cost by then is not to be lost.
-            error = msgspec.structs.replace(error, data={**error.data, "usage": usage})
-        self._out.append(frames.failure(self._session_id, at, self._request_id, "session/prompt", error))
-        self._request_id = None
+        self._answer(at, error, self._usage())
 
     def _usage(self) -> Usage | None:
         all_tokens = [tokens for _, tokens in self._tokens.values()]
         return _sum(all_tokens) if all_tokens else None
 
     def _meta(self) -> dict[str, Any] | None:
-        """The tokens of each model, where there were several."""
+        """Return the tokens of each model, if there were several."""
         by_model: dict[str, list[Tokens]] = {}
         for model, tokens in self._tokens.values():
             by_model.setdefault(model, []).append(tokens)
@@ -122,9 +94,9 @@ class Runs:
         return {"native": {"usage": {model: _sum(tokens) for model, tokens in by_model.items()}}}
 
 
-def api_error(words: str, detail: Any) -> RpcError:
-    """The error of a run that the model's provider refused, in the words of `claude-agent-acp`."""
-    return RpcError(INTERNAL_ERROR, f"Internal error: {words}", {"errorKind": detail or "unknown"})
+def api_error(text: str, detail: Any) -> RpcError:
+    """Return the error of a run that the model's provider refused, as `claude-agent-acp` reports it."""
+    return RpcError(INTERNAL_ERROR, f"Internal error: {text}", {"errorKind": detail or "unknown"})
 
 
 def _sum(all_tokens: Sequence[Tokens]) -> Usage:
@@ -138,13 +110,13 @@ def _sum(all_tokens: Sequence[Tokens]) -> Usage:
 
 
 def _sum_reported(figures: Sequence[int | None]) -> int | None:
-    """None where nobody reported it."""
-    previous = [figure for figure in figures if figure is not None]
-    return sum(previous) if previous else None
+    """Return the sum; None if no figure was reported."""
+    reported = [figure for figure in figures if figure is not None]
+    return sum(reported) if reported else None
 
 
-# As `claude-agent-acp` 0.99.0 names them.
-_MODES: Final = {
+# The names in `claude-agent-acp` 0.99.0.
+_MODE_NAMES: Final = {
     "default": "Manual",
     "acceptEdits": "Accept edits",
     "plan": "Plan",
@@ -152,19 +124,20 @@ _MODES: Final = {
     "bypassPermissions": "Bypass permissions",
 }
 
-# Tokens that a model's context has room for. Transcripts do not tell: a model with the large one has it in its name,
-# or shows it by using more than the small one.
-_WINDOW: Final = 200_000
-_LARGE_WINDOW: Final = 1_000_000
+# Tokens of a model's context window. Transcripts do not say which one a model has: the large one is in its name, or it
+# uses more than the small one.
+_WINDOW_TOKENS: Final = 200_000
+_LARGE_WINDOW_TOKENS: Final = 1_000_000
 
-# Which title is taken where there are several.
-_RANKS: Final = ("custom", "ai", "summary")
+# The sources of titles, the preferred one first.
+_TITLE_RANKS: Final = ("custom", "ai", "summary")
 
 
 class Settings:
-    def __init__(self, session_id: str, out: list[Frame]) -> None:
-        self._session_id = session_id
-        self._out = out
+    """The mode, model, title, cost and context size of one session; reports each change."""
+
+    def __init__(self, frames: SessionFrames) -> None:
+        self._frames = frames
         self._mode: str | None = None
         self._model: str | None = None
         self._titles: dict[str, str] = {}
@@ -175,26 +148,26 @@ class Settings:
     def mode(self, at: float, mode: str) -> None:
         if mode == self._mode:
             return
-        first, self._mode = self._mode is None, mode
-        self._emit(at, self._options())
-        if not first:
-            self._emit(at, CurrentModeUpdate(current_mode_id=mode))
+        is_first, self._mode = self._mode is None, mode
+        self._emit_options(at)
+        if not is_first:
+            self._frames.update(at, CurrentModeUpdate(current_mode_id=mode))
 
     def model(self, at: float, model: str) -> None:
         if model and model != self._model:
             self._model = model
-            self._emit(at, self._options())
+            self._emit_options(at)
 
     def title(self, at: float, rank: str, title: str) -> None:
-        """A title of one of the ranks `custom`, `ai`, `summary`."""
+        """Set the title of one of the ranks `custom`, `ai`, `summary`."""
         self._titles[rank] = title
-        best = next((self._titles[rank] for rank in _RANKS if self._titles.get(rank)), None)
+        best = next((self._titles[rank] for rank in _TITLE_RANKS if self._titles.get(rank)), None)
         if best is not None and best != self._title:
             self._title = best
-            self._emit(at, SessionInfoUpdate(title=best))
+            self._frames.update(at, SessionInfoUpdate(title=best))
 
     def usage(self, at: float, model: str, tokens: Tokens, meta: dict[str, Any]) -> None:
-        """Of a line of a message; the lines repeat it."""
+        """Set the context size after a message. Each line of the message repeats it."""
         used = (model, tokens.total)
         if used != self._used and tokens.total:
             self._used = used
@@ -207,22 +180,16 @@ class Settings:
 
     def _emit_usage(self, at: float, meta: dict[str, Any]) -> None:
         if self._used is None:
-            return  # the cost is told with the first use
+            return  # the cost is reported with the first context size
         model, used = self._used
-        size = _LARGE_WINDOW if "1m" in model or used > _WINDOW else _WINDOW
+        size = _LARGE_WINDOW_TOKENS if "1m" in model or used > _WINDOW_TOKENS else _WINDOW_TOKENS
         cost = Cost(amount=self._cost, currency="USD") if self._cost is not None else None
-        self._emit(at, UsageUpdate(used=used, size=size, cost=cost, meta={**meta, "_claude/model": model}))
+        self._frames.update(at, UsageUpdate(used=used, size=size, cost=cost, meta={**meta, "_claude/model": model}))
 
-    def _options(self) -> ConfigOptionUpdate:
-        """All that is known; the choices there were are not."""
-        options: list[SessionConfigSelect] = []
-        for id_, name, value in (("mode", "Mode", self._mode), ("model", "Model", self._model)):
-            if value is not None:
-                choice = SessionConfigSelectItem(value=value, name=_MODES.get(value, value))
-                options.append(
-                    SessionConfigSelect(id=id_, name=name, category=id_, current_value=value, options=(choice,))
-                )
-        return ConfigOptionUpdate(config_options=tuple(options))
-
-    def _emit(self, at: float, update: SessionUpdate) -> None:
-        self._out.append(frames.update(self._session_id, at, update))
+    def _emit_options(self, at: float) -> None:
+        mode_name = _MODE_NAMES.get(self._mode or "", self._mode or "")
+        options = (
+            ("mode", "Mode", "mode", self._mode, mode_name),
+            ("model", "Model", "model", self._model, self._model or ""),
+        )
+        self._frames.update(at, config_options(options))

@@ -1,8 +1,8 @@
 """Claude Code's transcripts, from 1.0.24 to 2.1.325: `~/.claude/projects/<folder>/<session>.jsonl`.
 
-One file is one session; a sub-agent is a session of its own, named by the id of the agent. Where a record comes twice
-in a file, the second is left out. Records of the same uuid in another file (a session that was forked or resumed under
-another id) are this file's own: who keeps several files can tell by `_meta.native.uuid`.
+One file is one session; a sub-agent is a session of its own, named by the id of the agent. If a record comes twice in a
+file, the second is left out. Records with the same uuid in another file (of a session that was forked or resumed under
+another id) are translated again; `_meta.native.uuid` shows that they are the same.
 """
 
 from __future__ import annotations
@@ -16,30 +16,32 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate import frames
 from dragoman.translate import records as common
 from dragoman.translate.claude import records
 from dragoman.translate.claude.records import Record, native_meta
 from dragoman.translate.claude.session import Session
+from dragoman.translate.frames import native_frame
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingMap, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
 
-# From one record to the talk before it is a step, and one more for each that stands before its parent in the file. Only
-# records that name each other as their parents would go on for ever.
+# The way from a record to the message before it has one step, and one more for each record that is before its parent in
+# the file. The limit ends the search among records that name each other as their parents.
 _MAX_PARENT_STEPS: Final = 100
 
 
 class MessageChains:
+    """The tree of `parentUuid`, as far as it says which sub-agent a record belongs to, and where the user went back."""
+
     def __init__(self, scratch: Scratch) -> None:
-        self._roots: SpillingMap[str] = SpillingMap(scratch)  # uuids in side chains, to the uuid each began with
-        # Records that are no talk (hooks, progress, attachments), to the talk that each follows.
-        self._talk_before: SpillingMap[str] = SpillingMap(scratch)
+        self._roots: SpillingMap[str] = SpillingMap(scratch)  # uuids in side chains, to the first uuid of the chain
+        # Records that are no messages (hooks, progress, attachments), to the message before each.
+        self._message_before: SpillingMap[str] = SpillingMap(scratch)
         self._prompted_after = SpillingSet(scratch)  # uuids that a prompt has followed
 
     def root_of(self, record: Record) -> str:
-        """The uuid with which this record's side chain began: its own, where it begins one."""
+        """Return the first uuid of this record's side chain, which may be its own."""
         uuid = record.uuid or ""
         root = self._roots.get(record.parent_uuid or "")
         if root is None:
@@ -49,28 +51,29 @@ class MessageChains:
 
     def add(self, record: Record) -> None:
         if record.uuid is not None and record.type not in _MESSAGE_TYPES:
-            self._talk_before.put(record.uuid, self._last_talk(record) or "")
+            self._message_before.put(record.uuid, self._last_message(record) or "")
 
-    def _last_talk(self, record: Record) -> str | None:
-        """The message before a record. Parents come before their children in a file, or nearly."""
+    def _last_message(self, record: Record) -> str | None:
+        """Return the uuid of the message before a record. Nearly always, parents come before their children."""
         uuid = record.parent_uuid
         for _ in range(_MAX_PARENT_STEPS):
-            if not uuid or (before := self._talk_before.get(uuid)) is None:
+            if not uuid or (before := self._message_before.get(uuid)) is None:
                 break
             uuid = before
         return uuid or None
 
     def rewound_to(self, record: Record) -> str | None:
-        """For a prompt: what it goes back to, where another prompt has followed that before.
+        """Return the message to which the user went back with this prompt; None if the user did not.
 
-        That alone tells: all other forks of the tree come about by the way the file is written.
+        The sign is that another prompt has followed that message before. All other forks of the tree come from the way
+        in which the file is written.
         """
-        parent = self._last_talk(record)
+        parent = self._last_message(record)
         return None if parent is None or self._prompted_after.add(parent) else parent
 
 
-# What Claude Code writes down for itself. Known, and nothing of it is the conversation. `api-request-blob` even has
-# messages in it: those that the other records have.
+# Records for Claude Code itself: known, and no part of the conversation. The messages in `api-request-blob` are copies
+# from other records.
 _BOOKKEEPING: Final = frozenset(
     {
         "file-history-snapshot", "file-history-delta", "last-prompt", "mode", "bridge-session", "pr-link", "frame-link",
@@ -119,14 +122,12 @@ class ClaudeTranslator:
         self._main: Session | None = None
         self._is_agent = False  # the file is a sub-agent's
         self._scratch = Scratch()
-        # Sub-agents within the file, by the uuids with which their chains began.
+        # Sub-agents within the file, by the first uuids of their chains.
         self._sub_agents: ObjectStore[Session] = ObjectStore(self._scratch, self._out)
         self._chains = MessageChains(self._scratch)
         self._seen = SpillingSet(self._scratch)  # uuids
-        self._titles_by_leaf: dict[
-            str, str
-        ] = {}  # titles of conversations that have not come by yet, by their last uuid
-        self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
+        self._titles_by_leaf: dict[str, str] = {}  # by the last uuid of their conversation, which has not come yet
+        self._early: list[tuple[Record, bytes]] = []  # before the first record of a session
 
     # -- lines
 
@@ -140,8 +141,8 @@ class ClaudeTranslator:
             self._handle_record(record, line, position, 0)
         if not self._out:
             return ()
-        native, self._out[:] = self._out[:], []
-        return native
+        frames, self._out[:] = self._out[:], []
+        return frames
 
     def finish(self) -> Iterator[Frame]:
         if self._main is None:
@@ -193,12 +194,12 @@ class ClaudeTranslator:
             handler(self, self._session_of(main, record), record, text)
 
     def _add_unknown(self, session: Session, kind: str, text: bytes | msgspec.Raw) -> None:
-        """A known record with something in it that nobody knows."""
+        """Add a record of a known type that contains something of an unknown kind."""
         self.unknown[kind] += 1
         self._out.append(self._native(session.id, kind, text))
 
     def _native(self, session_id: str, kind: str, text: bytes | msgspec.Raw) -> Frame:
-        return frames.native("claude", session_id, self._at, kind, text)
+        return native_frame("claude", session_id, self._at, kind, text)
 
     # -- sessions
 
@@ -223,7 +224,7 @@ class ClaudeTranslator:
         return session
 
     def _session_id(self, record: Record) -> str:
-        """The file's name says it. Records of a session that was resumed under another id keep the old one."""
+        """Return the id in the name of the file. Records of a session resumed under another id keep the old one."""
         if self._is_agent:
             return record.agent_id or ""
         name = self._path.name.partition(".")[0]
@@ -287,29 +288,27 @@ class ClaudeTranslator:
 
     def _notice(self, session: Session, record: Record, severity: str, title: str) -> None:
         text = records.decode_text(record.content)
-        session.emit(self._at, Notice(severity=severity, title=text or title, meta=native_meta(record)))
+        session.frames.update(self._at, Notice(severity=severity, title=text or title, meta=native_meta(record)))
 
     def _attachment(self, session: Session, record: Record, text: bytes) -> None:
-        native = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
-        if native.type == "queued_command":
-            session.handle_queued(self._at, record, records.decode_blocks(native.prompt))
-        elif native.type not in _QUIET_ATTACHMENTS:
-            self._add_unknown(session, f"attachment/{native.type}", text)
+        attachment = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
+        if attachment.type == "queued_command":
+            session.handle_queued(self._at, record, records.decode_blocks(attachment.prompt))
+        elif attachment.type not in _QUIET_ATTACHMENTS:
+            self._add_unknown(session, f"attachment/{attachment.type}", text)
 
     def _progress(self, session: Session, record: Record, text: bytes) -> None:
-        native = common.decode_leniently(record.data, records.Progress, records.Progress())
-        if native.type in _PROGRESS:
+        progress = common.decode_leniently(record.data, records.Progress, records.Progress())
+        if progress.type in _PROGRESS:
             session.calls.report_progress(self._at, record.parent_tool_use_id, native_meta(record))
-            if native.type == "agent_progress" and native.agent_id and record.parent_tool_use_id:
-                session.report_sub_agent(self._at, native.agent_id, record.parent_tool_use_id, RunningStateUpdate())
-        elif native.type != "hook_progress":
-            self._add_unknown(session, f"progress/{native.type}", text)
+            if progress.type == "agent_progress" and progress.agent_id and record.parent_tool_use_id:
+                session.report_sub_agent(self._at, progress.agent_id, record.parent_tool_use_id, RunningStateUpdate())
+        elif progress.type != "hook_progress":
+            self._add_unknown(session, f"progress/{progress.type}", text)
 
     def _summary(self, session: Session, record: Record, text: bytes) -> None:
-        """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
-        if record.summary is None:
-            return
-        if record.leaf_uuid is None:
+        """Set the title. Some files begin with summaries of other conversations: the last uuid says of which."""
+        if record.summary is None or record.leaf_uuid is None:
             return
         if record.leaf_uuid in self._seen:
             session.settings.title(self._at, "summary", record.summary)
@@ -345,8 +344,8 @@ _HANDLERS: Final[dict[str, Callable[[ClaudeTranslator, Session, Record, bytes], 
 }
 
 
-def _end_turn(sides: ObjectStore[Session], root: str, at: float) -> None:
-    if (sub_agent := sides.get(root)) is not None:
+def _end_turn(sub_agents: ObjectStore[Session], root: str, at: float) -> None:
+    if (sub_agent := sub_agents.get(root)) is not None:
         sub_agent.end_turn(at)
 
 
@@ -357,8 +356,8 @@ class Claude:
     name = "claude"
 
     def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
-        native = environment.get("CLAUDE_CONFIG_DIR")
-        return (Path(native) / "projects" if native else home / ".claude" / "projects",)
+        config_folder = environment.get("CLAUDE_CONFIG_DIR")
+        return (Path(config_folder) / "projects" if config_folder else home / ".claude" / "projects",)
 
     def reads(self, path: PurePath) -> bool:
         return path.suffix == ".jsonl" and "tool-results" not in path.parts

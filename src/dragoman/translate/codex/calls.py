@@ -1,29 +1,30 @@
-"""The tool calls of a Codex thread, from call to end, by whichever record tells of it first.
+"""The tool calls of a Codex thread, from call to end.
 
-A call is told when it is made. What it gave is told by its output, and in many versions by an event before that, which
-knows more; whatever comes second adds nothing. A command may go on after its output: calls that ask for more of it are
-told as news of the command. A plan's call is told as the plan, and as a call where it failed.
+A call is reported when it is made. Its result is in its output, and in many versions also in an event before that,
+which has more details; of the two, the first one counts. A command may run on after its output: calls that poll it are
+reported as updates of the command. The call of a plan is reported as the plan, and as a call if it failed.
+
+Events of older versions and items of newer ones report the ends of calls with the same fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.translate import frames
-from dragoman.translate.codex import commands, patches, prompts, records, tools
-from dragoman.translate.codex.outputs import Result
-from dragoman.translate.codex.records import RecordRef
+from dragoman.translate.codex import commands, patches, records, tools
+from dragoman.translate.codex.commands import CallOutput
+from dragoman.translate.codex.records import RecordRef, content_blocks, image_block, local_path
+from dragoman.translate.frames import SessionFrames
 from dragoman.translate.scratch import Scratch, SpillingMap
-from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     Content,
+    ContentBlock,
     Diff,
     Plan,
     SessionToolCallUpdate,
-    SessionUpdate,
     TextContent,
     ToolCall,
     ToolCallContent,
@@ -32,40 +33,59 @@ from dragoman.wire.vocabulary import (
     ToolKind,
 )
 
-# What a search does of which nothing is told, as events spell it.
+# The action of a web search without details, as events spell it.
 _NO_ACTION: Final = b'{"type":"other"}'
 
-# Characters of output that are told again with each piece that is added.
+# An update has the whole output so far. Up to this many characters, each new piece is reported at once.
 _SMALL_OUTPUT_CHARS: Final = 16 * 1024
+
+_FAILED_STATUSES: Final = frozenset({"failed", "declined", "interrupted", "rejected"})
+
+CallEvent: TypeAlias = records.Payload | records.Item
+
+
+class _Invocation(msgspec.Struct, frozen=True, gc=False):
+    server: str = ""
+    tool: str = ""
+    arguments: Any = None
+
+
+class _McpResult(msgspec.Struct, frozen=True, gc=False):
+    good: msgspec.Raw = msgspec.field(default=records.ABSENT, name="Ok")
+    bad: msgspec.Raw = msgspec.field(default=records.ABSENT, name="Err")
+
+
+class _McpAnswer(msgspec.Struct, frozen=True, gc=False):
+    content: msgspec.Raw = records.ABSENT
+    is_error: bool | None = msgspec.field(default=None, name="isError")
 
 
 class Call(msgspec.Struct, gc=False):
     id: str
     display: tools.ToolDisplay
-    text: str = ""  # what it printed until now
-    reported_chars: int = 0  # of it
-    is_in_background: bool = False  # its process is known by a number, and may give more
+    text: str = ""  # its output so far
+    reported_chars: int = 0  # of the output
+    is_in_background: bool = False  # its process has a number, and may print more
     has_ended: bool = False
     is_end_only: bool = False  # no call was seen, only its end
 
 
-# What stands for a call that has ended: that is all that matters of it.
+# Stand-ins for calls that have ended: nothing else is remembered of them.
 _ENDED_CALL: Final = Call("", tools.ToolDisplay(name="", title=""), has_ended=True)
 _ENDED_UNSEEN_CALL: Final = msgspec.structs.replace(_ENDED_CALL, is_end_only=True)
 
 
 class Calls:
-    """The tool calls of one thread; frames go to `out`."""
+    """The tool calls of one thread."""
 
-    def __init__(self, session_id: str, out: list[Frame], scratch: Scratch) -> None:
-        self._session_id = session_id
-        self._out = out
+    def __init__(self, frames: SessionFrames, scratch: Scratch) -> None:
+        self._frames = frames
         self._calls: dict[str, Call] = {}  # by Codex's id: those that have not ended
         self._ended_calls: SpillingMap[int] = SpillingMap(scratch)  # the others: 1 if only their end was seen, else 0
         self._open_calls: dict[str, Call] = {}
         self._running: dict[str, Call] = {}  # by the number of the process or script
-        self._early: dict[str, tuple[RecordRef, Result]] = {}  # outputs whose calls have not come
-        self._searches: list[tuple[str, bytes]] = []  # on the web, told by one of two records; the other has no id
+        self._early: dict[str, tuple[RecordRef, CallOutput]] = {}  # outputs whose calls have not come
+        self._searches: list[tuple[str, bytes]] = []  # web searches of which one of two records was seen
 
     @property
     def any_open(self) -> bool:
@@ -87,13 +107,13 @@ class Calls:
         if early is not None:
             self.add_output(early[0], call_id, early[1])
 
-    def add_output(self, ref: RecordRef, call_id: str, result: Result) -> None:
+    def add_output(self, ref: RecordRef, call_id: str, result: CallOutput) -> None:
         call = self._find(call_id)
         if call is None:
             self._early[call_id] = (ref, result)
         elif call.has_ended:
             if result.running is not None:
-                self._running[result.running] = call  # an event told its end before this output: polls come late too
+                self._running[result.running] = call  # an event reported its end before this output; polls may follow
         else:
             match call.display.form:
                 case "plan":
@@ -103,22 +123,22 @@ class Calls:
                 case _:
                     self._add_output_of(ref, call, result)
 
-    def _finish_plan(self, ref: RecordRef, call: Call, result: Result | None) -> None:
+    def _finish_plan(self, ref: RecordRef, call: Call, result: CallOutput | None) -> None:
         if result is not None and result.failed:
             self._emit_call(ref, call)
             self._end(ref, call, "failed", _content(result), raw_output=result.text)
             return
         if call.display.plan:
-            self._emit(ref, Plan(entries=call.display.plan, meta=ref.meta(callId=call.id)))
+            self._frames.update(ref.at, Plan(entries=call.display.plan, meta=ref.meta(callId=call.id)))
         self._close(call)
 
-    def _finish_poll(self, ref: RecordRef, poll: Call, result: Result) -> None:
+    def _finish_poll(self, ref: RecordRef, poll: Call, result: CallOutput) -> None:
         """Add the output of a poll to the command that is still running."""
         display = poll.display
         self._close(poll)
         call = self._running.get(display.polled or "")
         if call is None or result.refused:
-            # Nobody knows what it asks for, or it was not done: it stands for itself.
+            # The command is not known, or it was not polled: the poll is reported as a call of its own.
             poll.display = display
             self._emit_call(ref, poll)
             self._end(ref, poll, _status(result), _content(result), raw_output=_exit(result))
@@ -127,9 +147,9 @@ class Calls:
             news = msgspec.structs.replace(result, text=typed + result.text)
             self._add_output_of(ref, call, news, polled_by=poll.id)
 
-    def _add_output_of(self, ref: RecordRef, call: Call, result: Result, polled_by: str | None = None) -> None:
+    def _add_output_of(self, ref: RecordRef, call: Call, result: CallOutput, polled_by: str | None = None) -> None:
         if call.has_ended:
-            return  # an event has told all of it
+            return  # an event has reported all of it
         call.text += result.text
         if result.running is not None:
             self._running[result.running] = call
@@ -147,39 +167,38 @@ class Calls:
             )
 
     def _report_output(self, ref: RecordRef, call: Call, polled_by: str | None, *, whole: bool) -> None:
-        """Report all output so far. If that is much, wait until there is twice as much."""
+        """Report all output so far. If it is long, do so only when it has doubled."""
         is_news = len(call.text) > call.reported_chars and (
             whole or len(call.text) <= _SMALL_OUTPUT_CHARS or len(call.text) >= 2 * call.reported_chars
         )
         content = (_text(call.text),) if is_news else None
         call.reported_chars = len(call.text) if is_news else call.reported_chars
         meta = ref.meta(callId=polled_by)
-        self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", content=content, meta=meta))
+        self._frames.update(
+            ref.at, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", content=content, meta=meta)
+        )
 
-    def _final_content(self, call: Call, result: Result) -> tuple[ToolCallContent, ...] | None:
+    def _final_content(self, call: Call, result: CallOutput) -> tuple[ToolCallContent, ...] | None:
         """The content of a call at its end; None if it stays as it was."""
         if call.display.form == "patch":
             return (*call.display.content, *_content(result)) if result.failed else None
         if call.display.name == "view_image" and not result.failed:
-            return tuple(Content(content=prompts.image(address)) for address in result.images) or None
+            return tuple(Content(content=image_block(address)) for address in result.images) or None
         if call.display.form == "agent" and not result.failed:
             return None
         return _content(result)
 
-    # -- what events tell of their ends
+    # -- the ends of calls, as events report them
 
-    def end_command(
-        self,
-        ref: RecordRef,
-        call_id: str,
-        line: str,
-        folder: str,
-        reported_actions: Sequence[commands.Action],
-        result: Result,
-    ) -> None:
-        call = self._find(call_id)
+    def end_command(self, ref: RecordRef, call_id: str | None, event: CallEvent) -> None:
+        key = self._key(ref, call_id)
+        call = self._find(key)
         if call is not None and (call.has_ended or call.display.form in ("patch", "poll")):
-            return  # their outputs tell as much
+            return  # their outputs have as much
+        failed = bool(event.exit_code) or _event_status(event) in _FAILED_STATUSES
+        result = CallOutput(event.aggregated_output or "", event.exit_code, failed=failed)
+        line, folder = commands.line_of(records.plain(event.command)), local_path(event.cwd or "")
+        reported_actions = commands.decode_actions(event.parsed_cmd)
         command_display = commands.display_command(line, folder, reported_actions)
         if call is None:
             display = tools.ToolDisplay(
@@ -189,60 +208,120 @@ class Calls:
                 kind=command_display.kind,
                 raw_input={"command": line, "cwd": folder},
             )
-            call = self._add_unseen(ref, call_id, display)
+            call = self._add_unseen(ref, key, display)
         changed = command_display.title != call.display.title and bool(reported_actions)
         title, kind = (command_display.title, command_display.kind) if changed else (None, None)
         self._end(ref, call, _status(result), _content(result), raw_output=_exit(result), title=title, kind=kind)
 
-    def end_patch(
-        self, ref: RecordRef, call_id: str, changes: msgspec.Raw, folder: str, *, failed: bool, words: str
-    ) -> None:
-        applied_changes = patches.applied_changes(changes)
-        diffs = patches.diffs(applied_changes, folder)
-        locations = patches.locations(applied_changes, folder)
-        call = self._find(call_id)
+    def end_patch(self, ref: RecordRef, call_id: str | None, event: CallEvent, cwd: str) -> None:
+        key = self._key(ref, call_id)
+        call = self._find(key)
         if call is not None and call.has_ended:
             return
+        failed = event.success is False or _event_status(event) in _FAILED_STATUSES
+        text = (event.stderr or event.stdout) if failed else event.stdout
+        changes = patches.applied_changes(event.changes)
+        diffs = patches.diffs(changes, cwd)
+        locations = patches.locations(changes, cwd)
         if call is None:
             display = tools.ToolDisplay(
                 form="patch", name="apply_patch", title=tools.EDITING, kind="edit", locations=locations
             )
-            call = self._add_unseen(ref, call_id, display)
+            call = self._add_unseen(ref, key, display)
         elif call.display.form != "patch":
             # A command that turned out to be a patch.
-            display = tools.ToolDisplay(form="patch", name=call.display.name, title=tools.EDITING, kind="edit")
-            call.display = display
-            self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind))
+            call.display = display = tools.ToolDisplay(
+                form="patch", name=call.display.name, title=tools.EDITING, kind="edit"
+            )
+            update = SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind)
+            self._frames.update(ref.at, update)
         content: tuple[ToolCallContent, ...] = diffs or tuple(
-            display for display in call.display.content if isinstance(display, Diff)
+            shown for shown in call.display.content if isinstance(shown, Diff)
         )
-        if failed and words:
-            content = (*content, _text(words))
-        self._end(
-            ref, call, "failed" if failed else "completed", content, raw_output=words or None, locations=locations
+        if failed and text:
+            content = (*content, _text(text))
+        self._end(ref, call, "failed" if failed else "completed", content, raw_output=text or None, locations=locations)
+
+    def end_mcp_event(self, ref: RecordRef, event: records.Payload) -> None:
+        invocation = records.read(event.invocation, _Invocation, _Invocation())
+        self._end_mcp(ref, event.call_id, invocation, records.read(event.result, _McpResult, _McpResult()))
+
+    def end_mcp_item(self, ref: RecordRef, item: records.Item) -> None:
+        invocation = _Invocation(item.server, item.tool, records.plain(item.arguments))
+        self._end_mcp(ref, item.id, invocation, _McpResult(item.result, item.error))
+
+    def _end_mcp(self, ref: RecordRef, call_id: str | None, invocation: _Invocation, result: _McpResult) -> None:
+        answer = records.read(result.good, _McpAnswer, _McpAnswer())
+        error = records.plain(result.bad)
+        # MCP and ACP have the same content blocks.
+        blocks = records.read(answer.content, tuple[ContentBlock, ...], None)
+        if blocks is None:
+            blocks = content_blocks(records.parts(answer.content))
+        if error is not None:
+            message = error.get("message") if isinstance(error, dict) else None
+            blocks = (TextContent(text=str(message or error)),)
+        self._end_tool(
+            ref,
+            call_id,
+            tools.mcp(invocation.server, invocation.tool, invocation.arguments),
+            blocks,
+            failed=error is not None or bool(answer.is_error),
+            raw_output={"result": result.good, "error": error},
         )
 
-    def end_tool(
+    def end_dynamic_tool(self, ref: RecordRef, call_id: str | None, event: CallEvent) -> None:
+        """End a call of a tool that the program which embeds Codex offers."""
+        display = tools.ToolDisplay(
+            name=f"{event.namespace or ''}{event.tool}",
+            title=event.tool,
+            kind="execute",
+            raw_input={"arguments": event.arguments},
+        )
+        failed = event.success is False or records.plain(event.error) is not None
+        self._end_tool(
+            ref, call_id, display, content_blocks(records.parts(event.content_items)), failed=failed, raw_output=None
+        )
+
+    def _end_tool(
         self,
         ref: RecordRef,
-        call_id: str,
+        call_id: str | None,
         display: tools.ToolDisplay,
-        content: tuple[ToolCallContent, ...],
+        blocks: Sequence[ContentBlock],
         *,
         failed: bool,
         raw_output: object,
     ) -> None:
-        """End a call of an MCP tool, or of another that an event reports."""
-        call = self._find(call_id)
+        key = self._key(ref, call_id)
+        call = self._find(key)
         if call is not None and call.has_ended:
             return
         if call is None:
-            call = self._add_unseen(ref, call_id, display)
-        status: ToolCallStatus = "failed" if failed else "completed"
+            call = self._add_unseen(ref, key, display)
         if display.title != call.display.title:
             update = SessionToolCallUpdate(tool_call_id=call.id, title=display.title, raw_input=display.raw_input)
-            self._emit(ref, update)
-        self._end(ref, call, status, content, raw_output=raw_output)
+            self._frames.update(ref.at, update)
+        content = tuple(Content(content=block) for block in blocks)
+        self._end(ref, call, "failed" if failed else "completed", content, raw_output=raw_output)
+
+    def add_image(self, ref: RecordRef, call_id: str | None, event: CallEvent) -> None:
+        """Add an image that the model made."""
+        blocks: list[ContentBlock] = []
+        if event.revised_prompt:
+            blocks.append(TextContent(text=f"Revised prompt: {event.revised_prompt}"))
+        if data := records.string(event.result):
+            blocks.append(image_block(f"data:image/png;base64,{data}"))
+        self.add_finished(
+            ref,
+            self._key(ref, call_id),
+            tools.ToolDisplay(name="image_generation", title="Image generation"),
+            "failed" if _event_status(event) in _FAILED_STATUSES else "completed",
+            tuple(Content(content=block) for block in blocks),
+        )
+
+    @staticmethod
+    def _key(ref: RecordRef, call_id: str | None) -> str:
+        return call_id or f"codex:{ref.position}"
 
     def add_finished(
         self,
@@ -259,7 +338,7 @@ class Calls:
         if not call.has_ended:
             self._end(ref, call, status, content or None)
 
-    def add_unrequested(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay, result: Result) -> None:
+    def add_unrequested(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay, result: CallOutput) -> None:
         """Add an output that no call asked for; if a call waits for it, add it to that."""
         if self._find(call_id) is not None:
             self.add_output(ref, call_id, result)
@@ -274,7 +353,9 @@ class Calls:
         call = self._find(call_id or "")
         if call is not None and not call.is_end_only:
             if not call.has_ended:  # a tool that the model called searches: its output is still to come
-                self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind))
+                self._frames.update(
+                    ref.at, SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind)
+                )
             return
         action_key = bytes(action) if action != records.ABSENT else _NO_ACTION
         other = ("item" if by == "event" else "event", action_key)
@@ -284,7 +365,7 @@ class Calls:
                 return
         else:
             self._searches.append((by, action_key))
-        self.add_finished(ref, call_id or f"{self._session_id}:{ref.position}", display)
+        self.add_finished(ref, call_id or f"{self._frames.session_id}:{ref.position}", display)
 
     # -- the end of a turn
 
@@ -296,7 +377,9 @@ class Calls:
             elif call.display.form == "poll":
                 self._close(call)
             elif call.is_in_background:
-                self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=ref.meta()))
+                self._frames.update(
+                    ref.at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=ref.meta())
+                )
             else:
                 self._end(ref, call, "failed", None)
 
@@ -309,7 +392,7 @@ class Calls:
                 self._report_output(ref, call, None, whole=True)
         self._searches.clear()
 
-    # -- telling
+    # -- frames
 
     def _add_unseen(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay) -> Call:
         call = self._calls[call_id] = Call(call_id, display, is_end_only=True)
@@ -318,8 +401,8 @@ class Calls:
 
     def _emit_call(self, ref: RecordRef, call: Call) -> None:
         display = call.display
-        self._emit(
-            ref,
+        self._frames.update(
+            ref.at,
             ToolCall(
                 tool_call_id=call.id,
                 title=display.title,
@@ -346,8 +429,8 @@ class Calls:
         locations: tuple[ToolCallLocation, ...] = (),
         polled_by: str | None = None,
     ) -> None:
-        self._emit(
-            ref,
+        self._frames.update(
+            ref.at,
             SessionToolCallUpdate(
                 tool_call_id=call.id,
                 status=status,
@@ -374,21 +457,22 @@ class Calls:
             None if has_ended is None else _ENDED_UNSEEN_CALL if has_ended else _ENDED_CALL
         )
 
-    def _emit(self, ref: RecordRef, update: SessionUpdate) -> None:
-        self._out.append(frames.update(self._session_id, ref.at, update))
+
+def _event_status(event: CallEvent) -> str:
+    return event.status if isinstance(event, records.Item) else records.string(event.status)
 
 
-def _status(result: Result) -> ToolCallStatus:
+def _status(result: CallOutput) -> ToolCallStatus:
     return "failed" if result.failed else "completed"
 
 
-def _exit(result: Result) -> object:
+def _exit(result: CallOutput) -> object:
     return {"exit_code": result.exit_code} if result.exit_code is not None else None
 
 
-def _content(result: Result) -> tuple[ToolCallContent, ...]:
-    words: tuple[ToolCallContent, ...] = (_text(result.text),) if result.text else ()
-    return (*words, *(Content(content=prompts.image(address)) for address in result.images))
+def _content(result: CallOutput) -> tuple[ToolCallContent, ...]:
+    text: tuple[ToolCallContent, ...] = (_text(result.text),) if result.text else ()
+    return (*text, *(Content(content=image_block(address)) for address in result.images))
 
 
 def _text(text: str) -> Content:

@@ -1,4 +1,7 @@
-"""The texts of a Codex thread: prompts, messages, thoughts, and messages between agents, each reported once."""
+"""The texts of a Codex thread: prompts, messages, thoughts, and messages between agents, each reported once.
+
+A prompt is the user's own text and attachments, without the context that Codex and editors add to it.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,114 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dragoman.translate import frames
-from dragoman.translate.codex import prompts, records
-from dragoman.translate.codex.records import RecordRef
+import msgspec
+
+from dragoman.translate.codex import records
+from dragoman.translate.codex.records import RecordRef, content_blocks
 from dragoman.translate.codex.session_state import Runs
+from dragoman.translate.frames import SessionFrames
 from dragoman.translate.scratch import Scratch, SpillingSet
-from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
     AgentThoughtChunk,
     ContentBlock,
     Notice,
-    SessionUpdate,
     TextContent,
     UserMessageChunk,
 )
+
+# Beginnings of texts in the user's role that Codex put there.
+_INJECTED: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<subagent_notification>",
+    "<user_action>",
+    "<skill>",
+    "<recommended_plugins>",
+    "<hook_prompt",
+    "<codex_internal_context",
+    "<send_user_message_question_reply>",
+    "<permissions",
+    "<user_shell_command>",
+    "<goal_context>",
+    "<external_",
+    "<app-context>",
+    "# agents.md",
+)
+# The kinds of such texts in events of old versions.
+INJECTED_KINDS: Final = frozenset({"environment_context", "user_instructions"})
+# Editors put a description of open files before the user's text, and mark where that begins.
+_WRAPPED: Final = ("# Context from my IDE setup:", "# Files mentioned by the user:")
+_REQUEST: Final = re.compile(r"^## My request(?: for Codex)?:[ \t]*\n?", re.MULTILINE)
+_FOLDER: Final = re.compile(r"<cwd>([^<]*)</cwd>|^Current working directory: (.+)$", re.DOTALL | re.MULTILINE)
+# Marks before and after an image, for the model.
+_LABEL: Final = re.compile(r"</?image\b[^>]*>\s*")
+# The user's answers to questions that the model asked during a run.
+_REPLY: Final = "<send_user_message_question_reply>"
+
+
+def is_injected(text: str) -> bool:
+    return text.lstrip().lower().startswith(_INJECTED)
+
+
+class _Kinds(msgspec.Struct, frozen=True, gc=False):
+    """The kinds of content, since about 0.148: `user.text`, `agents_md.instructions`, `unknown`."""
+
+    content_item_kinds: tuple[str, ...] = ()
+
+
+class _Reply(msgspec.Struct, frozen=True, gc=False):
+    answer: str = ""
+    question: str = ""
+
+
+def item_kinds(item: records.Payload) -> Sequence[str]:
+    """Return the kinds of the parts of an item in the user's role; none in files without them."""
+    kinds = records.read(item.passthrough, _Kinds, _Kinds()).content_item_kinds
+    return () if set(kinds) <= {"unknown"} else kinds
+
+
+def user_item_content(item: records.Payload, kinds: Sequence[str]) -> tuple[ContentBlock, ...]:
+    """Return the user's own content of an item; a guess if the file has no kinds."""
+    pieces = records.parts(item.content)
+    if kinds:
+        pieces = [piece for piece, kind in zip(pieces, kinds, strict=False) if _is_users(kind)]
+    text = "".join(piece.text for piece in pieces)
+    if is_injected(text) and not (kinds and text.startswith(_REPLY)):
+        return ()
+    return content_blocks(piece for piece in pieces if not _LABEL.fullmatch(piece.text))
+
+
+def _is_users(kind: str) -> bool:
+    """Return True for the user's own text; reminders of a goal are not."""
+    return kind.startswith("user.") and kind != "user.goal"
+
+
+def split_user_text(text: str) -> tuple[str, str | None]:
+    """Split a text into the user's own and its context: what an editor put before it, or the questions it answers."""
+    around: str | None = None
+    if text.startswith(_WRAPPED) and (match := _REQUEST.search(text)):
+        text, around = text[match.end() :].strip("\n"), text[: match.start()].rstrip()
+    if text.startswith(_REPLY):
+        body = text.removeprefix(_REPLY).strip().removesuffix(_REPLY.replace("<", "</"))
+        if replies := records.read(body.encode("utf-8", "replace"), list[_Reply], []):
+            return "\n".join(reply.answer for reply in replies), "\n".join(reply.question for reply in replies)
+    return text, around
+
+
+def agent_message_in(text: str) -> records.Payload | None:
+    """Return the message of one agent to another, which is stored as JSON in the model's role; None for other text."""
+    if not text.startswith('{"author":'):
+        return None
+    message = records.read(text.encode("utf-8", "replace"), records.Payload, None)
+    return message if message is not None and message.recipient else None
+
+
+def folder_in(text: str) -> str | None:
+    """Return the working folder in an `<environment_context>`; old files have it nowhere else."""
+    match = _FOLDER.search(text)
+    return (match[1] or match[2]).strip() if match else None
 
 
 class EchoFilter:
@@ -30,12 +126,12 @@ class EchoFilter:
     """
 
     def __init__(self) -> None:
-        self._events: list[tuple[RecordRef, str]] = []  # that wait for their item
-        self._items: list[set[str]] = []  # whose event has not come, in the spellings it may have
-        self._late: set[str] = set()  # events that were told when the turn was over; their items may follow
+        self._events: list[tuple[RecordRef, str]] = []  # whose item has not come
+        self._items: list[set[str]] = []  # whose event has not come: the spellings that it may have
+        self._late: set[str] = set()  # texts that were reported at the end of the turn; their items may follow
 
     def item(self, *spellings: str) -> bool:
-        """Return True if the item is new. An event may have all of its text (the first spelling), the text without
+        """Return True if the item is new. Its event may have the whole text (the first spelling), the text without
         hidden parts, or only a part of it."""
         expected = {text.strip() for text in spellings if text.strip()}
         count_before = len(self._events)
@@ -59,42 +155,41 @@ class EchoFilter:
             self._events.append((ref, text))
 
     def take_unmatched(self) -> Sequence[tuple[RecordRef, str]]:
-        """End the turn; returns the events whose items did not come."""
-        take_unmatched, self._events, self._items = self._events, [], []
-        self._late = {text.strip() for _, text in take_unmatched}
-        return take_unmatched
+        """End the turn; return the events whose items did not come."""
+        unmatched, self._events, self._items = self._events, [], []
+        self._late = {text.strip() for _, text in unmatched}
+        return unmatched
 
 
-# What a model writes for the program, and the program does not show: which memories it used.
+# Names the memories that the model used; Codex does not show it.
 _HIDDEN: Final = re.compile(r"<oai-mem-citation>.*?(?:</oai-mem-citation>|\Z)", re.DOTALL)
-# The id of what each review ends with, in versions that tell this message by one record with an id.
+# The id of the last message of every review, in versions that give it an id.
 _REVIEW_MESSAGE_ID: Final = "review_rollout_assistant"
-# What else is told of a talk with voices: when it was, and where its words are shown.
+# Records of a voice conversation without text.
 _VOICE_KINDS: Final = frozenset({"realtime_session_started", "realtime_session_closed", "bem_item_promoted"})
-# What events and items put differently in one prompt: where its pictures were, and the space around that.
+# The difference between the event and the item of one prompt: marks of images, and white space.
 _PROMPT_NOISE: Final = re.compile(r"\[Image #\d+\]|\s")
-# A plan within a message. An item of its own tells it too, and events leave it out.
+# A plan within a message. It also has an item of its own, and events leave it out.
 _PLAN: Final = re.compile(
     r"^[ \t]*<proposed_plan>[ \t]*\n(.*?)(?:^[ \t]*</proposed_plan>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
 )
 
 
 class Messages:
-    """The messages of one thread; frames go to `out`."""
+    """The messages of one thread."""
 
-    def __init__(self, session_id: str, runs: Runs, out: list[Frame], scratch: Scratch) -> None:
-        self._session_id = session_id
+    def __init__(self, frames: SessionFrames, runs: Runs, scratch: Scratch) -> None:
+        self._frames = frames
         self._runs = runs
-        self._out = out
         self.spoken = EchoFilter()
         self.thought = EchoFilter()
-        self.reviewing: str | None = None  # the last prompt of a review, where there is one
-        self._last_thought = ""  # that an event told
-        self.history = False  # what is told now is of a time before this thread
+        self.reviewing: str | None = None  # the last prompt of the active review; None outside of one
+        self._last_thought = ""  # of an event
+        self.history = False  # the records are from before this thread
         self._seen_ids = SpillingSet(scratch)  # of messages and thoughts
-        self._has_prompt_events = False  # by events, as nearly all files do
-        self._possible_prompt: tuple[RecordRef, tuple[ContentBlock, ...]] | None = None  # what may be a prompt
-        self._assumed_prompt: tuple[ContentBlock, ...] | None = None  # what was taken for one
+        self._has_prompt_events = False  # as nearly all files have
+        self._possible_prompt: tuple[RecordRef, tuple[ContentBlock, ...]] | None = None  # no event has confirmed it
+        self._assumed_prompt: tuple[ContentBlock, ...] | None = None  # reported without an event
 
     # -- the model's
 
@@ -106,34 +201,34 @@ class Messages:
         message_id = None if message_id == _REVIEW_MESSAGE_ID else message_id
         if not text or not self._is_new(message_id):
             return
-        self.progress(ref, words=True)
+        self.progress(ref, is_text=True)
         if self.spoken.item(whole, around, *parts):
             self._emit_message(ref, message_id, text, phase)
 
     def reasoning(
         self, ref: RecordRef, message_id: str | None, summary: Sequence[str], thoughts: Sequence[str]
     ) -> None:
-        """The parts of a summary, or of the thought itself. Most have none to read: they are encrypted."""
+        """Add a thought: its summary, or its own text. Most are encrypted, and have neither."""
         if not (summary or thoughts) or not self._is_new(message_id):
             return
-        self.progress(ref, words=False)
+        self.progress(ref, is_text=False)
         if summary:
             for thought in thoughts:
-                self.thought.item(thought)  # events tell it beside its summary
+                self.thought.item(thought)  # events have it as well as its summary
         for index, thought in enumerate(summary or thoughts):
             if self.thought.item(thought):
                 self._emit_thought(ref, message_id, thought if index == 0 else f"\n\n{thought}")
 
     def thought_event(self, ref: RecordRef, text: str) -> None:
-        """Within a review, the thread repeats what the reviewer thought."""
+        """Add the thought of an event. Within a review, the thread repeats the thoughts of the reviewer."""
         if self.reviewing is None or text != self._last_thought:
             self.thought.event(ref, text)
         self._last_thought = text
 
-    def progress(self, ref: RecordRef, *, words: bool) -> None:
-        """The model did something."""
+    def progress(self, ref: RecordRef, *, is_text: bool) -> None:
+        """Take note that the model produced something."""
         self.flush_assumed_prompt()
-        self._runs.progress(ref, words=words)
+        self._runs.progress(ref, is_text=is_text)
 
     def end_review(self) -> None:
         """Report the thoughts of a review before its result. In most versions only events have them."""
@@ -151,16 +246,20 @@ class Messages:
             self._emit_thought(ref, None, text)
 
     def _emit_message(self, ref: RecordRef, message_id: str | None, text: str, phase: str | None = None) -> None:
-        message_id = message_id or f"{self._session_id}:{ref.position}"
+        message_id = message_id or f"{self._frames.session_id}:{ref.position}"
         content = TextContent(text=text)
-        self._emit(ref, AgentMessageChunk(content=content, message_id=message_id, meta=ref.meta(phase=phase)))
+        self._frames.update(
+            ref.at, AgentMessageChunk(content=content, message_id=message_id, meta=ref.meta(phase=phase))
+        )
 
     def _emit_thought(self, ref: RecordRef, message_id: str | None, text: str) -> None:
-        message_id = message_id or f"{self._session_id}:{ref.position}"
-        self._emit(ref, AgentThoughtChunk(content=TextContent(text=text), message_id=message_id, meta=ref.meta()))
+        message_id = message_id or f"{self._frames.session_id}:{ref.position}"
+        self._frames.update(
+            ref.at, AgentThoughtChunk(content=TextContent(text=text), message_id=message_id, meta=ref.meta())
+        )
 
     def _is_new(self, message_id: str | None) -> bool:
-        """Newer files tell a message by two records with one id. Some models give none, or an empty one."""
+        """Return False for the second of two records of one message. Messages of some models have no id."""
         return not message_id or self._seen_ids.add(message_id)
 
     # -- the user's
@@ -176,59 +275,62 @@ class Messages:
 
     def flat_user_item(self, ref: RecordRef, item: records.Payload) -> None:
         """Add an item in the user's role, in a file without prompt events."""
-        if blocks := prompts.user_item_content(item, ()):
+        if blocks := user_item_content(item, ()):
             self._before_prompt()
             self._prompt(ref, blocks)
 
     def user_item(self, ref: RecordRef, item: records.Payload) -> None:
         """Add an item in the user's role. An event may report it as a prompt in a moment."""
-        kinds = prompts.item_kinds(item)
+        kinds = item_kinds(item)
         if self._has_prompt_events and not kinds:
             return
-        if blocks := prompts.user_item_content(item, kinds):
+        if blocks := user_item_content(item, kinds):
             if self._possible_prompt is None:
                 self._before_prompt()
                 self._assumed_prompt = None
             self._possible_prompt = (ref, (*(self._possible_prompt[1] if self._possible_prompt else ()), *blocks))
 
     def flush_assumed_prompt(self) -> None:
-        """Report a text in the user's role as a prompt if no event did: this file has no such events, or not for it."""
+        """Report a text in the user's role as a prompt if no event did: not every file has an event for it."""
         if self._possible_prompt is not None:
             (ref, self._assumed_prompt), self._possible_prompt = self._possible_prompt, None
             self._prompt(ref, self._assumed_prompt)
 
     def _before_prompt(self) -> None:
-        """Close what came before: events from here on belong to the answer."""
+        """End the turn before a prompt: events from here on belong to the answer."""
         if not self._runs.in_turn:
             self.end_turn()
 
     def _prompt(self, ref: RecordRef, blocks: Sequence[ContentBlock]) -> None:
-        words: list[ContentBlock] = []
+        content: list[ContentBlock] = []
         context: str | None = None
         for block in blocks:
             if isinstance(block, TextContent):
-                text, around = prompts.split_user_text(block.text)
+                text, around = split_user_text(block.text)
                 context = around or context
                 if text:
-                    words.append(TextContent(text=text))
+                    content.append(TextContent(text=text))
             else:
-                words.append(block)
+                content.append(block)
         if self.reviewing is not None:
-            # A review's prompt is told by the thread and by the reviewer.
-            echo = "".join(block.text for block in words if isinstance(block, TextContent))
+            # Both the thread and the reviewer have the prompt of a review.
+            echo = "".join(block.text for block in content if isinstance(block, TextContent))
             if echo == self.reviewing:
                 return
             self.reviewing = echo
-        if words:
-            self._runs.prompt(ref, words, ref.meta(context=context), history=self.history)
+        if content:
+            self._runs.prompt(ref, content, ref.meta(context=context), history=self.history)
 
     def voice_item(self, ref: RecordRef, item: records.Payload) -> bool:
-        """Add an item of a voice conversation; returns False for an unknown kind."""
+        """Add an item of a voice conversation; return False for an unknown kind."""
         if item.type == "transcript_segment":
             if item.text and self._is_new(item.id):
-                content, message_id = TextContent(text=item.text), item.id or f"{self._session_id}:{ref.position}"
+                content, message_id = (
+                    TextContent(text=item.text),
+                    item.id or f"{self._frames.session_id}:{ref.position}",
+                )
                 chunk = AgentMessageChunk if item.role == "assistant" else UserMessageChunk
-                self._emit(ref, chunk(content=content, message_id=message_id, meta=ref.meta()))
+                self._frames.update(ref.at, chunk(content=content, message_id=message_id, meta=ref.meta()))
             return True
         return item.type in _VOICE_KINDS
 
@@ -244,17 +346,14 @@ class Messages:
             self._runs.prompt(ref, (TextContent(text=text),), meta, history=self.history)
         else:
             title = f"Message from {item.author or 'an agent'} to {item.recipient or 'an agent'}"
-            self._emit(ref, Notice(severity="info", title=title, description=text, meta=ref.meta()))
-
-    def _emit(self, ref: RecordRef, update: SessionUpdate) -> None:
-        self._out.append(frames.update(self._session_id, ref.at, update))
+            self._frames.update(ref.at, Notice(severity="info", title=title, description=text, meta=ref.meta()))
 
 
 def _comparable_text(blocks: Iterable[ContentBlock]) -> str:
-    """The words of a prompt, by which an event and an item of it are known to be of one."""
+    """Return the text of a prompt, in the form in which its event and its item are compared."""
     return _PROMPT_NOISE.sub("", "".join(block.text for block in blocks if isinstance(block, TextContent)))
 
 
 def _message_text(part: records.Part) -> str:
-    """Some letters have plain words where encrypted ones could be."""
+    """Return the text of a message between agents; some have plain text in `encrypted_content`."""
     return part.text or ("" if records.is_encrypted(part.encrypted_content) else part.encrypted_content)

@@ -1,7 +1,7 @@
-"""Patches: what a call of `apply_patch` changes, in each of the forms it is told in, as diffs.
+"""Patches: the changes of a call of `apply_patch`, in each of its formats, as diffs.
 
-The model's own patch shows what it wanted to change; `unified_diff` of a change that was made shows what the file had.
-Nothing here raises: of a patch that is cut, or written badly, what can be read is shown.
+The model's own patch shows the intended changes, the `unified_diff` of an applied change also the old text of the file.
+Nothing here raises: of a truncated or malformed patch, the readable part is shown.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dragoman.translate.codex import records
 from dragoman.translate.codex.records import absolute
 from dragoman.wire.vocabulary import Diff, ToolCallLocation
 
-# A shell command that is nothing but a patch, fed to the program by a here-document. Models forget to end it; a shell
-# then takes all that there is.
+# A shell command that only applies a patch from a here-document. Models forget to end it; a shell then takes the rest.
 _IN_SHELL: Final = re.compile(
     r"\s*(?:cd\s+(?P<folder>'[^']+'|\"[^\"]+\"|\S+)\s*&&\s*)?apply_?patch\s*<<-?\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n"
     r"(?P<patch>.*?)(?:\n(?P=end)\s*|(?<=\n\*\*\* End Patch)\s*)",
@@ -28,7 +27,7 @@ _NO_NEWLINE: Final = "\\"
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One hunk of one file, or the whole file where it is new or gone."""
+    """One hunk of a file, or the whole file if it was added or deleted."""
 
     path: str
     kind: Literal["add", "update", "delete"]
@@ -38,7 +37,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class _FileChange(msgspec.Struct, frozen=True, gc=False):
-    """One file of `changes`, as the program tells what it did."""
+    """One file of `changes`, as Codex records what it did."""
 
     type: str = ""
     content: str = ""
@@ -47,15 +46,15 @@ class _FileChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def in_shell(command: str) -> tuple[str, str] | None:
-    """The patch that a shell command applies, and the folder it goes to first; None where it does anything else."""
-    found = _IN_SHELL.fullmatch(command)
-    if found is None or "*** " not in found["patch"]:
+    """Return the patch that a shell command applies, and the folder that it changes to; None for other commands."""
+    match = _IN_SHELL.fullmatch(command)
+    if match is None or "*** " not in match["patch"]:
         return None
-    return found["patch"], (found["folder"] or "").strip("'\"")
+    return match["patch"], (match["folder"] or "").strip("'\"")
 
 
 def parse(patch: str) -> Sequence[Change]:
-    """The changes that a patch in the model's own form asks for."""
+    """Parse a patch in the model's own format."""
     changes: list[Change] = []
     path, kind, body = "", "", list[str]()
     for line in [*_lines(patch), "*** End Patch"]:
@@ -75,12 +74,12 @@ def parse(patch: str) -> Sequence[Change]:
 
 
 def _lines(text: str) -> list[str]:
-    """Not `splitlines`: that ends lines at more than newlines, as nothing that makes patches does."""
+    """Split at newlines only, as programs that make patches do; `splitlines` splits at more characters."""
     return text.removesuffix("\n").split("\n")
 
 
 def _header(line: str) -> tuple[str, str] | None:
-    """`*** Add File: name` and its like, where a line is one."""
+    """Return the action and the name in a line such as `*** Add File: name`; None for other lines."""
     if not line.startswith("*** "):
         return None
     word, _, name = line[4:].partition(":")
@@ -102,7 +101,7 @@ def _section(path: str, kind: str, body: Sequence[str]) -> Iterable[Change]:
                     yield _hunk(path, hunk)
                     hunk = []
             if not body:
-                yield Change(path, "update", "", "")  # moved, and nothing else
+                yield Change(path, "update", "", "")  # only moved
         case _:
             pass
 
@@ -129,7 +128,7 @@ def _hunk(path: str, lines: Sequence[str], line_number: int | None = None) -> Ch
 
 
 def applied_changes(changes: msgspec.Raw) -> Sequence[Change]:
-    """The changes that were made, as the program tells them."""
+    """Decode the changes that Codex made."""
     files = records.read(changes, dict[str, _FileChange], {})
     return [change for path, file_change in files.items() for change in _changes_of_file(path, file_change)]
 
@@ -147,25 +146,25 @@ def _changes_of_file(path: str, file_change: _FileChange) -> Iterable[Change]:
 
 
 def _unified(path: str, diff: str) -> Iterable[Change]:
-    """One change a hunk of a unified diff without file names."""
+    """Yield one change for each hunk of a unified diff without file names."""
     start: int | None = None
     lines: list[str] = []
     has_hunks = False
     for line in [*_lines(diff), "@@ -0 +0 @@"]:
-        found = _HUNK.match(line)
-        if found is None:
+        header = _HUNK.match(line)
+        if header is None:
             lines.append(line)
             continue
         if start is not None and lines:
             has_hunks = True
             yield _hunk(path, lines, start or None)
-        start, lines = int(found[2]), []
+        start, lines = int(header[2]), []
     if not has_hunks:
-        yield Change(path, "update", "", "")  # moved, and nothing else
+        yield Change(path, "update", "", "")  # only moved
 
 
 def diffs(changes: Iterable[Change], folder: str) -> tuple[Diff, ...]:
-    """In the order of their paths, as the adapter tells them."""
+    """Convert changes to diffs, in the order of their paths, as `codex-acp` reports them."""
     return tuple(
         Diff(
             path=absolute(change.path, folder),
@@ -178,7 +177,7 @@ def diffs(changes: Iterable[Change], folder: str) -> tuple[Diff, ...]:
 
 
 def locations(changes: Iterable[Change], folder: str) -> tuple[ToolCallLocation, ...]:
-    """Each file once, with the line of its first hunk where that is known."""
+    """Return each file once, with the line of its first hunk if that is known."""
     first: dict[str, int | None] = {}
     for change in sorted(changes, key=_path):
         first.setdefault(absolute(change.path, folder), change.line)

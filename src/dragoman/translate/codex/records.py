@@ -1,14 +1,14 @@
-"""Codex's records, typed: as much of each as the translation asks for.
+"""Codex's records, typed: the fields that the translation uses, and their content as ACP content blocks.
 
-One struct serves the payloads of all kinds. What is long and often not needed, or is of several types, is left as it
-stands (`msgspec.Raw`). A field of another type than expected costs that field alone.
+One struct serves the payloads of all kinds. Values that are long and seldom needed, or that have several types, stay
+undecoded (`msgspec.Raw`). If a field has an unexpected type, only that field is lost.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
@@ -16,15 +16,16 @@ import msgspec
 
 from dragoman.translate.records import decode_leniently, strict_utf8
 from dragoman.wire.messages import DECODE_ERRORS
+from dragoman.wire.vocabulary import AudioContent, ContentBlock, ImageContent, ResourceLink, TextContent
 
 
 class RecordRef(msgspec.Struct, frozen=True, gc=False):
     at: float  # seconds since 1970
-    stamp: str | None  # the same as it stands there; None in files that do not tell
+    stamp: str | None  # the same time as the record has it; None in files without times
     position: int  # of the record's first byte
 
     def meta(self, **extras: object) -> dict[str, Any]:
-        """The native time, and what else of the record has no place in the protocol."""
+        """Build the `_meta` of a frame: the native time, and values for which the protocol has no field."""
         native: dict[str, object] = {"at": self.stamp} if self.stamp is not None else {}
         native.update((key, value) for key, value in extras.items() if value is not None)
         return {"native": native}
@@ -37,7 +38,7 @@ B = TypeVar("B")
 
 
 class Tokens(msgspec.Struct, frozen=True, gc=False):
-    """`input_tokens` has the cached ones in it."""
+    """`input_tokens` includes the cached ones."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -54,7 +55,7 @@ class TokenInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """The item of `item_completed`. Its id is that of the response item or the call; a prompt has its own."""
+    """The item of `item_completed`. It has the id of its response item or call; a prompt has an id of its own."""
 
     type: str = ""
     id: str = ""
@@ -97,7 +98,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
-    """Of a line with an envelope; a flat line is one itself."""
+    """The payload of a line with an envelope; a flat line is itself a payload."""
 
     type: str = ""
     id: str | None = None
@@ -140,7 +141,7 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     tool: str = ""
     content_items: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
-    # the turn, and what is set for it
+    # the turn and its settings
     info: TokenInfo | None = None
     reason: str = ""
     codex_error_info: msgspec.Raw = ABSENT
@@ -185,9 +186,9 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
 class Provenance(msgspec.Struct, frozen=True, gc=False):
     """The origin of an item of the model's history, in files since about 0.153."""
 
-    compaction_output: bool = False  # the model was asked to sum up
-    inherited_user_message: bool = False  # another thread has it
-    delivered_assistant_message: str = ""  # by a tool; or a mark of how much of it is known
+    compaction_output: bool = False  # the model was asked for a summary
+    inherited_user_message: bool = False  # it belongs to another thread
+    delivered_assistant_message: str = ""  # a text that a tool delivered, or a mark that it is incomplete
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -196,7 +197,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     ordinal: int | None = None
     payload: Payload | None = None
     metadata: Provenance | None = None
-    record_type: str = ""  # of a flat line that marks a state
+    record_type: str = ""  # set in a flat line that marks a state of the program
 
 
 class _Loose(msgspec.Struct, frozen=True, gc=False):
@@ -204,16 +205,16 @@ class _Loose(msgspec.Struct, frozen=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a message, a thought, a prompt or a result. Types are told in several spellings."""
+    """A piece of a message, a thought, a prompt or a result. The spelling of types varies between versions."""
 
     type: str = ""
     text: str = ""
     image_url: str = ""
-    image_address: str = msgspec.field(default="", name="imageUrl")  # of tools that others offer
+    image_address: str = msgspec.field(default="", name="imageUrl")  # in outputs of dynamic tools
     audio_url: str = ""
     audio_address: str = msgspec.field(default="", name="audioUrl")
     path: str = ""
-    name: str = ""  # of what the user picked from a list
+    name: str = ""  # of something that the user picked from a list
     encrypted_content: str = ""
 
 
@@ -227,7 +228,7 @@ _BLANK_PART: Final = Part()
 
 
 def build(line: bytes) -> Line | None:
-    """For an object whose fields may be of any type."""
+    """Build a line from an object whose fields may have any type."""
     record = decode_leniently(line, Line, _BLANK_LINE)
     if record.payload is None:
         loose = decode_leniently(line, _Loose, _Loose()).payload
@@ -237,7 +238,7 @@ def build(line: bytes) -> Line | None:
 
 
 def flat(line: bytes) -> Payload:
-    """A line without an envelope."""
+    """Decode a line without an envelope."""
     try:
         return decode_payload(line)
     except DECODE_ERRORS:
@@ -249,7 +250,7 @@ def _payload(raw: bytes | msgspec.Raw) -> Payload:
 
 
 def parts(raw: msgspec.Raw) -> Sequence[Part]:
-    """A list of pieces; a string is one of text. Anything else has none."""
+    """Decode a list of pieces; a string is one piece of text, anything else is no piece."""
     try:
         return _decode_parts(raw)
     except DECODE_ERRORS:
@@ -266,7 +267,7 @@ def _part(item: object) -> Part | None:
 
 
 def plain(raw: bytes | msgspec.Raw) -> Any:
-    """Whatever stands there; None for what cannot be read."""
+    """Decode any value; None if it cannot be decoded."""
     try:
         return msgspec.json.decode(raw)
     except DECODE_ERRORS:
@@ -274,23 +275,23 @@ def plain(raw: bytes | msgspec.Raw) -> Any:
 
 
 def string(raw: msgspec.Raw) -> str:
-    """A string; empty for anything else."""
+    """Decode a string; empty for anything else."""
     value = plain(raw)
     return value if isinstance(value, str) else ""
 
 
 def is_encrypted(text: str) -> bool:
-    """Fernet tokens: all begin alike, with their version and the first bytes of a time of our age."""
+    """Return True for a Fernet token: all begin with the same version and the same first bytes of the time."""
     return text.startswith("gAAAA")
 
 
 def texts(raw: msgspec.Raw) -> tuple[str, ...]:
-    """The readable texts, part by part; not `encrypted_content`."""
+    """Return the readable text of each piece; not `encrypted_content`."""
     return tuple(part.text for part in parts(raw) if part.text)
 
 
 def read(raw: bytes | str | msgspec.Raw, type_: type[T], blank: B) -> T | B:
-    """A value of this type; `blank` where it is none."""
+    """Decode a value of this type; return `blank` if it is none."""
     try:
         return msgspec.json.decode(raw, type=type_)
     except DECODE_ERRORS:
@@ -300,8 +301,8 @@ def read(raw: bytes | str | msgspec.Raw, type_: type[T], blank: B) -> T | B:
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
-def local(path: str) -> str:
-    """A path, of a path or an address."""
+def local_path(path: str) -> str:
+    """Return the path of a `file:` URL; a path stays as it is."""
     if not path.startswith("file://"):
         return path
     decoded = unquote(path.removeprefix("file://"))
@@ -309,10 +310,57 @@ def local(path: str) -> str:
 
 
 def absolute(path: str, folder: str) -> str:
-    """The path as seen from a folder; as it stands where the folder is not known."""
-    path, folder = local(path), local(folder)
+    """Return the absolute path of a path relative to a folder; unchanged if the folder is not known."""
+    path, folder = local_path(path), local_path(folder)
     if not path or not folder or path.startswith(("/", "~")) or _DRIVE.match(path):
         return path
     if _DRIVE.match(folder) and "/" not in folder:
         return folder.rstrip("\\") + "\\" + path.removeprefix(".\\").replace("/", "\\")
     return posixpath.normpath(posixpath.join(folder, path))
+
+
+_DATA_URL: Final = re.compile(r"data:([^;,]*)[^,]*;base64,", re.IGNORECASE)
+
+
+def prompt_blocks(text: str, images: msgspec.Raw, local_images: msgspec.Raw) -> tuple[ContentBlock, ...]:
+    """Convert a prompt of a text and lists of images to content blocks."""
+    blocks: list[ContentBlock] = [TextContent(text=text)] if text else []
+    blocks += [image_block(address) for address in texts(images)]
+    blocks += [_file_link(path) for path in texts(local_images)]
+    return tuple(blocks)
+
+
+def content_blocks(pieces: Iterable[Part]) -> tuple[ContentBlock, ...]:
+    """Convert pieces to content blocks, in their order."""
+    blocks: list[ContentBlock] = []
+    for part in pieces:
+        if address := part.image_url or part.image_address:
+            blocks.append(image_block(address))
+        elif part.text:
+            blocks.append(TextContent(text=part.text))
+        elif address := part.audio_url or part.audio_address:
+            blocks.append(_audio_block(address))
+        elif part.path:
+            blocks.append(_file_link(part.path, part.name))
+    return tuple(blocks)
+
+
+def image_block(address: str) -> ContentBlock:
+    """Convert the address of an image: a `data:` URL becomes an image, any other address a link."""
+    match = _DATA_URL.match(address)
+    if match is not None:
+        return ImageContent(data=address[match.end() :], mime_type=match[1] or "image/png")
+    return ResourceLink(name=address.rpartition("/")[2] or "image", uri=address)
+
+
+def _audio_block(address: str) -> ContentBlock:
+    match = _DATA_URL.match(address)
+    if match is not None:
+        return AudioContent(data=address[match.end() :], mime_type=match[1] or "audio/wav")
+    return ResourceLink(name=address.rpartition("/")[2] or "audio", uri=address)
+
+
+def _file_link(path: str, name: str = "") -> ResourceLink:
+    path = local_path(path)
+    uri = f"file://{path}" if path.startswith("/") else path
+    return ResourceLink(name=name or re.split(r"[/\\]", path)[-1], uri=uri)

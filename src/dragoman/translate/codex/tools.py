@@ -1,7 +1,8 @@
-"""Codex's tools: what a call is called, what kind it is, and what it shows before it has a result.
+"""Codex's tools: the title, kind and content of a call before it has a result.
 
-Titles and kinds are those of `codex-acp` 2.6.0, so that a session reads the same whether it was run through it or found
-on disk. Calls that adapter does not show (a tool nobody knows, a question) are named after their tool.
+Titles and kinds are those of `codex-acp` 2.6.0, so that a session reads the same whether it was run through that
+adapter or found on disk. Calls that the adapter does not show (of unknown tools, or questions) are named after their
+tool.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.translate.codex import commands, patches, records
-from dragoman.translate.codex.outputs import running
+from dragoman.translate.codex.commands import process_name
 from dragoman.translate.codex.records import absolute
 from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
@@ -47,12 +48,12 @@ _STATUSES: Final[dict[str, PlanEntryStatus]] = {
 # The first command that a script runs.
 _FIRST_COMMAND: Final = re.compile(r"""\bcmd["']?\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)""")
 
-# How the rest of a call is told.
+# How the result of a call is reported.
 Form: TypeAlias = Literal["command", "patch", "script", "plan", "poll", "agent", "other"]
 
 
 class ToolDisplay(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A call as it is shown; of a plan or a poll, what is done with it instead."""
+    """A call as a tool call shows it; for a plan or a poll, the values to handle it."""
 
     form: Form = "other"
     name: str
@@ -64,8 +65,8 @@ class ToolDisplay(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     folder: str = ""
     line: str = ""  # of a command
     plan: tuple[PlanEntry, ...] = ()
-    polled: str | None = None  # the process or script that a poll asks for
-    typed: str = ""  # what it types into it
+    polled: str | None = None  # the process or script of a poll
+    typed: str = ""  # the input that a poll sends to it
 
 
 class Arguments(msgspec.Struct, frozen=True, gc=False):
@@ -91,7 +92,7 @@ _BLANK: Final = Arguments()
 
 
 def display(name: str, namespace: str | None, raw_arguments: msgspec.Raw, text: str, cwd: str) -> ToolDisplay:
-    """A call by its tool. `text` is the input of a tool that takes no arguments but text."""
+    """Return the display of a call. `text` is the input of a tool that takes only text."""
     raw, arguments = _decode_arguments(raw_arguments)
     folder = absolute(arguments.workdir or arguments.working_directory or cwd, cwd)
     if name in _COMMANDS:
@@ -101,7 +102,7 @@ def display(name: str, namespace: str | None, raw_arguments: msgspec.Raw, text: 
     if name == "update_plan":
         return ToolDisplay(form="plan", name=name, title=name, plan=_entries(arguments.plan), raw_input=raw)
     if name == "write_stdin" or (name == "wait" and arguments.cell_id is not None):
-        polled = running(arguments.session_id, arguments.cell_id)
+        polled = process_name(arguments.session_id, arguments.cell_id)
         title = f"Write to {polled or 'a process'}" if arguments.chars else f"Wait for {polled or 'a process'}"
         return ToolDisplay(
             form="poll", name=name, title=title, kind="execute", polled=polled, typed=arguments.chars, raw_input=raw
@@ -114,7 +115,7 @@ def display(name: str, namespace: str | None, raw_arguments: msgspec.Raw, text: 
 
 
 def _decode_arguments(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
-    """The arguments as they stand, and read. They are JSON in a string, or an object."""
+    """Return the arguments as plain values and as a struct. They are JSON in a string, or an object."""
     value = records.plain(arguments)
     if not isinstance(value, str):
         return value, decode_leniently(arguments, Arguments, _BLANK)
@@ -163,16 +164,16 @@ def _patch(name: str, patch: str, folder: str) -> ToolDisplay:
 
 
 def _entries(plan: object) -> tuple[PlanEntry, ...]:
-    """Old models put the steps under other names, or wrote them as text."""
+    """Convert the steps of a plan. Old models used other field names, or plain text."""
     steps = plan if isinstance(plan, list) else []
     entries: list[PlanEntry] = []
     for step in steps:
         if isinstance(step, str):
             entries.append(PlanEntry(content=step, priority="medium", status="pending"))
         elif isinstance(step, dict):
-            words = step.get("step") or step.get("content") or step.get("description") or ""
+            text = step.get("step") or step.get("content") or step.get("description") or ""
             status = _STATUSES.get(str(step.get("status")), "pending")
-            entries.append(PlanEntry(content=str(words), priority="medium", status=status))
+            entries.append(PlanEntry(content=str(text), priority="medium", status=status))
     return tuple(entries)
 
 
@@ -192,8 +193,8 @@ def _other(name: str, namespace: str | None, arguments: Arguments, folder: str, 
     if server:
         return mcp(server, tool, raw)
     if name in _AGENTS:
-        words = arguments.message
-        content = (Content(content=TextContent(text=words)),) if words and not records.is_encrypted(words) else ()
+        text = arguments.message
+        content = (Content(content=TextContent(text=text)),) if text and not records.is_encrypted(text) else ()
         return ToolDisplay(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
     if name in ("request_user_input", "request_user_input_async"):
         return ToolDisplay(name=name, title=_question(arguments.questions) or name, raw_input=raw)
@@ -206,7 +207,7 @@ def _other(name: str, namespace: str | None, arguments: Arguments, folder: str, 
 
 
 def _mcp(name: str, namespace: str | None) -> tuple[str, str]:
-    """The server and the tool of a call to one. Older versions join the two names."""
+    """Return the server and the tool of an MCP call. Older versions join the two names."""
     if namespace is not None:
         return (namespace.removeprefix("mcp__"), name) if namespace.startswith("mcp__") else ("", name)
     server, joint, tool = name.removeprefix("mcp__").partition("__")
@@ -231,7 +232,7 @@ def image_view(path: str, folder: str) -> ToolDisplay:
 
 
 class _Action(msgspec.Struct, frozen=True, gc=False):
-    """Of a search on the web."""
+    """The action of a web search."""
 
     type: str = ""
     query: str | None = None
@@ -248,8 +249,8 @@ def web_search(query: str, action: msgspec.Raw) -> ToolDisplay:
         case "find_in_page" | "findInPage":
             title = f"Find in page{_pattern_suffix(details.pattern)}{f' in {details.url}' if details.url else ''}"
         case _:
-            words = details.query or ", ".join(filter(None, details.queries or ())) or query
-            title = f"Web search: {words}" if words else "Web search"
+            text = details.query or ", ".join(filter(None, details.queries or ())) or query
+            title = f"Web search: {text}" if text else "Web search"
     raw_input = {"query": query, "action": action}
     return ToolDisplay(name="web_search", title=title, kind="search", raw_input=raw_input)
 
@@ -259,7 +260,7 @@ def _pattern_suffix(pattern: str | None) -> str:
 
 
 def _question(questions: object) -> str | None:
-    """The first that is asked."""
+    """Return the first question."""
     match questions:
         case [{"question": str(question)}, *_] | [{"title": str(question)}, *_]:
             return question

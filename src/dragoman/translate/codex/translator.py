@@ -1,8 +1,8 @@
 """Codex's transcripts, from the flat files of 2025-08 to 0.166: `~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`.
 
-One file is one thread, and a thread is a session; so is that of a sub-agent. A thread that was forked begins with a
-copy of its parent: where the user forked it, the copy is told as its history; where it is a sub-agent's, it is the
-parent's to tell, and left out here.
+One file is one thread, and a thread is a session, also that of a sub-agent. A forked thread begins with a copy of its
+parent: if the user forked it, the copy is translated as its history; in the thread of a sub-agent it is left out,
+because the parent's own file has it.
 """
 
 from __future__ import annotations
@@ -16,45 +16,46 @@ from uuid import UUID
 
 import msgspec
 
-from dragoman.translate import frames
 from dragoman.translate import records as common
-from dragoman.translate.codex import prompts, records
+from dragoman.translate.codex import records
+from dragoman.translate.codex.messages import folder_in, is_injected
 from dragoman.translate.codex.records import RecordRef
 from dragoman.translate.codex.session import Session
+from dragoman.translate.frames import native_frame
 from dragoman.translate.records import parse_time
 from dragoman.translate.scratch import Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import DECODE_ERRORS
 
-# How the copy ends where a sub-agent is told what it is.
+# In the last record of the copy in a sub-agent's thread.
 _NEWLY_SPAWNED: Final = b"You are the newly spawned agent"
-# Seconds in which a copy is written at most, for files whose turns have no ids, or none with a time in them.
-# Measured: 15 ms for 1,000 records.
+# Longest time in which a copy is written, for files whose turns have no id with a time. Measured: 15 ms for 1,000
+# records.
 _COPY_TIME_S: Final = 2.0
 _VERSION_7: Final = 7
 
 
 class Fork:
-    """Told of each record after the first, in order."""
+    """Decides which records of a thread are copies from its parent. Give it each record after the first, in order."""
 
     def __init__(self, meta: records.Payload, at: float) -> None:
         source = records.plain(meta.source)
         self.is_sub_agent = isinstance(source, dict) and "subagent" in source
         self._id = meta.id or ""
-        self._handle_meta = at
+        self._meta_at = at
         self._own_from = meta.subagent_history_start_ordinal
         self._born = _time_in(self._id) or (parse_time(meta.timestamp) if meta.timestamp else None) or at
-        # A thread that refers to another's history has no copy of it.
+        # A thread that refers to the history of another has no copy of it.
         refers = records.plain(meta.history_base) is not None
         self._is_copying = self._own_from is not None or (meta.forked_from_id is not None and not refers)
         self._turn_seen = False
 
     def is_copy(self, line: records.Line, at: float) -> bool:
-        """Return True if the record is the parent's."""
+        """Return True if the record belongs to the parent."""
         payload = line.payload or records.Payload()
         if line.type == "session_meta":
-            if payload.id != self._id and 0 <= at - self._handle_meta < _COPY_TIME_S and self._own_from is None:
-                self._is_copying = True  # the parent's own beginning
+            if payload.id != self._id and 0 <= at - self._meta_at < _COPY_TIME_S and self._own_from is None:
+                self._is_copying = True  # the first record of the parent
             return True
         if not self._is_copying:
             return False
@@ -76,11 +77,11 @@ class Fork:
         return not self._turn_seen and self._is_copy_over(at)
 
     def _is_copy_over(self, at: float) -> bool:
-        return at - self._handle_meta > _COPY_TIME_S
+        return at - self._meta_at > _COPY_TIME_S
 
 
 def _time_in(uuid: str) -> float | None:
-    """Seconds since 1970 in an id of version 7; None in any other."""
+    """Return the time in a UUID of version 7, in seconds since 1970; None for any other id."""
     try:
         value = UUID(uuid)
     except ValueError:
@@ -89,7 +90,7 @@ def _time_in(uuid: str) -> float | None:
 
 
 def parent_of(meta: records.Payload) -> str | None:
-    """The thread whose sub-agent this is."""
+    """Return the id of the thread that started this sub-agent."""
     if meta.parent_thread_id is not None:
         return meta.parent_thread_id
     return records.read(meta.source, _Source, _Source()).subagent.thread_spawn.parent_thread_id
@@ -107,12 +108,12 @@ class _Source(msgspec.Struct, frozen=True, gc=False):
     subagent: _SubAgent = _SubAgent()
 
 
-# What Codex writes down for itself. Known, and nothing of it is the conversation.
+# Records for Codex itself: known, and no part of the conversation.
 _BOOKKEEPING: Final = frozenset(
     {"world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score", "session_state"}
     | {"retained_context"}
 )
-# What stands in the place of words that a script sent, where they are not known.
+# Marks a message of a script whose text is not known.
 _INCOMPLETE_DELIVERY: Final = "codex:code-mode-delivery:v1:incomplete:"
 _TURN_EVENTS: Final = frozenset({"task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"})
 
@@ -129,11 +130,11 @@ class CodexTranslator:
         self._out: list[Frame] = []
         self._at = 0.0
         self._scratch = Scratch()
-        self._seen = SpillingSet(self._scratch)  # lines; each has its time in it
+        self._seen = SpillingSet(self._scratch)  # lines; each contains its time
         self._session: Session | None = None
         self._fork: Fork | None = None
-        self._meta: tuple[RecordRef, records.Payload] | None = None  # of a flat file whose session is not told yet
-        self._folder: str | None = None  # that a flat file tells later
+        self._meta: tuple[RecordRef, records.Payload] | None = None  # of a flat file, until its session begins
+        self._folder: str | None = None  # of a flat file, which has it after its first record
 
     # -- lines
 
@@ -146,11 +147,11 @@ class CodexTranslator:
             self._handle_line(record, line, position)
         if not self._out:
             return ()
-        native, self._out[:] = self._out[:], []
-        return native
+        frames, self._out[:] = self._out[:], []
+        return frames
 
     def _feed_leniently(self, line: bytes, position: int) -> None:
-        """A line that is not one record as expected."""
+        """Decode a line that is not exactly one record with the expected fields."""
         for offset, (record, text) in enumerate(common.decode_records(line, records.decode, records.build)):
             if record is None:
                 self._add_unknown("unreadable", text)
@@ -181,7 +182,7 @@ class CodexTranslator:
     # -- with an envelope
 
     def _handle_meta(self, ref: RecordRef, line: records.Line, meta: records.Payload) -> None:
-        """The first one tells of the thread; others are its parent's, or repeat it."""
+        """Open the session by the first one; others belong to the parent, or repeat the first."""
         if self._session is None:
             self._fork = Fork(meta, self._at)
             self._open(ref, meta)
@@ -217,7 +218,7 @@ class CodexTranslator:
             self._add_unknown(_kind(line.type, payload), text)
 
     def _handle_copied(self, session: Session, ref: RecordRef, line: records.Line, payload: records.Payload) -> bool:
-        """Return True if a record of the parent is translated here. Its turns and tokens are not."""
+        """Return True if a record of the parent is translated here; its turns and tokens are not."""
         if payload.type == "token_count" and line.type == "event_msg":
             if payload.info is not None:
                 session.runs.skip_copied_tokens(payload.info)
@@ -230,7 +231,7 @@ class CodexTranslator:
         return True
 
     def _belongs_here(self, item: records.Provenance) -> bool:
-        """Return True if an item of the model's history is of this thread."""
+        """Return True if an item of the model's history belongs to this thread."""
         if item.compaction_output or item.delivered_assistant_message.startswith(_INCOMPLETE_DELIVERY):
             return False
         return not (item.inherited_user_message and self._fork is not None and self._fork.is_sub_agent)
@@ -239,7 +240,7 @@ class CodexTranslator:
 
     def _flat(self, ref: RecordRef, line: records.Line, text: bytes) -> None:
         if line.record_type:
-            return  # marks a state of the program
+            return  # marks a state of Codex
         payload = records.flat(text)
         if not line.type:
             if payload.id is None or payload.timestamp is None:
@@ -250,9 +251,9 @@ class CodexTranslator:
             return
         is_user = payload.type == "message" and payload.role == "user"
         if is_user and self._session is None:
-            spoken = "".join(records.texts(payload.content))
-            if prompts.is_injected(spoken):
-                self._folder = prompts.folder_in(spoken) or self._folder
+            text_content = "".join(records.texts(payload.content))
+            if is_injected(text_content):
+                self._folder = folder_in(text_content) or self._folder
                 return
         session = self._session or self._open_flat()
         if is_user:
@@ -288,17 +289,17 @@ class CodexTranslator:
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
         self._session = Session(session_id, ref, meta.cwd or "", extras, name, self._out, self._scratch)
-        if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one for what came of it after that
+        if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one of the rollback
             self._session.report_rollback(ref)
         return self._session
 
     def _id_in_path(self) -> str:
-        """A file without its beginning is known by its name."""
+        """Return the id of the thread in the name of the file."""
         match = _UUID.search(self._path.name)
         return match[0] if match else self._path.name.partition(".")[0]
 
     def _name(self, session_id: str) -> str | None:
-        """The name of the thread in the index; the last line counts."""
+        """Return the name of the thread in the index, from its last line there."""
         end = self._sidecar.rfind(f'"{session_id}"'.encode())
         if end < 0:
             return None
@@ -309,7 +310,7 @@ class CodexTranslator:
     def _add_unknown(self, kind: str, text: bytes) -> None:
         self.unknown[kind] += 1
         session_id = self._session.id if self._session is not None else self._id_in_path()
-        self._out.append(frames.native("codex", session_id, self._at, kind, text))
+        self._out.append(native_frame("codex", session_id, self._at, kind, text))
 
 
 class _IndexEntry(msgspec.Struct, frozen=True, gc=False):
@@ -325,15 +326,15 @@ class Codex:
     name = "codex"
 
     def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
-        native = environment.get("CODEX_HOME")
-        base = Path(native) if native else home / ".codex"
+        codex_home = environment.get("CODEX_HOME")
+        base = Path(codex_home) if codex_home else home / ".codex"
         return tuple(base / folder for folder in _FOLDERS)
 
     def reads(self, path: PurePath) -> bool:
         return path.name.startswith("rollout-") and path.name.endswith((".jsonl", ".jsonl.zst"))
 
     def sidecar(self, path: PurePath) -> PurePath | None:
-        """The index of threads, which has their names."""
+        """Return the path of the index of threads, which has their names."""
         return next((parent.parent / _INDEX for parent in path.parents if parent.name in _FOLDERS), None)
 
     def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
