@@ -20,9 +20,11 @@ from dragoman.host.permission import OnPermission
 from dragoman.record.events import Event
 from dragoman.remote.client import Client
 from dragoman.session import ports
+from dragoman.session.handle import SessionHandle
+from dragoman.session.options import StoredSettings
 from remote.real_server import RealServer
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 
 Program = Callable[[ports.Session], Awaitable[list[Event]]]
 
@@ -128,7 +130,7 @@ async def test_a_program_is_told_the_same_here_and_on_a_server(name: str, client
     for folder in (here, there):
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("one\ntwo\n")
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async with local(here, on_permission) as session:
             expected = plain(await program(session), here)
         async with remote(client, there, on_permission) as session:
@@ -140,7 +142,7 @@ async def test_a_program_is_told_the_same_here_and_on_a_server(name: str, client
 
 
 async def test_results_have_the_same_in_them(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async with local(folder, None) as session:
             here = await session.run("tools")
         async with remote(client, folder, None) as session:
@@ -149,8 +151,25 @@ async def test_results_have_the_same_in_them(client: Client, folder: Path) -> No
     assert [call.title for call in there.tool_calls] == [call.title for call in here.tool_calls]
 
 
+async def test_a_snapshot_has_the_same_settings_here_and_on_a_server(client: Client, folder: Path) -> None:
+    chosen = {"system_prompt": "Be brief.", "access": "read-only", "network": False}
+    handles: list[SessionHandle] = []
+    async with asyncio.timeout(TIMEOUT_S):
+        for opening in (
+            dragoman.open_session("demo", cwd=folder, **chosen),  # type: ignore[arg-type]
+            client.open_session("demo", cwd=folder, **chosen),  # type: ignore[arg-type]
+        ):
+            async with opening as session:
+                await session.set_mode("plan")
+                await session.set_reasoning_effort("high")
+                handles.append(session.snapshot())
+    here, there = ({name: getattr(handle, name) for name in StoredSettings.__struct_fields__} for handle in handles)
+    assert there == here
+    assert (here["mode"], here["reasoning_effort"], here["network"]) == ("plan", "high", False)
+
+
 async def test_a_crash_is_told_with_the_agents_last_words(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         with pytest.raises(AgentCrashed, match="exit code 3") as failure:
             await session.run("crash")
         assert "crashing as asked" in failure.value.stderr
@@ -161,7 +180,7 @@ async def test_a_crash_is_told_with_the_agents_last_words(client: Client, folder
 
 async def test_what_goes_with_a_prompt_crosses(client: Client, folder: Path) -> None:
     (folder / "note.txt").write_text("The code word is heliotrope.")
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         result = await session.run(
             [
                 "hello",
@@ -184,7 +203,7 @@ def test_a_program_that_is_a_client_loads_nothing_of_the_server() -> None:
 
 
 async def test_a_server_lists_searches_and_counts(server: RealServer, client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         await session.run("hello heliotrope")
         assert [item.id for item in await client.sessions()] == [session.id]
         assert {hit.session.id for hit in await client.search("heliotrope")} == {session.id}

@@ -29,7 +29,7 @@ _AGENT = (
     ),
     click.option("--model", metavar="MODEL", help="The agent's model."),
     click.option("--mode", metavar="MODE", help="The agent's mode, such as plan."),
-    click.option("--effort", metavar="LEVEL", help="The agent's reasoning effort."),
+    click.option("--effort", "reasoning_effort", metavar="LEVEL", help="The agent's reasoning effort."),
     click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent."),
     click.option("--system-prompt", metavar="TEXT", help="System prompt for the agent."),
     click.option("--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]"),

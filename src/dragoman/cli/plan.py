@@ -19,12 +19,13 @@ from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rulebook import RuleSources, rule_sources
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
+from dragoman.protocol.requests import SessionSettings
 from dragoman.record.events import Event
 from dragoman.session.client import LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.launch import launch
-from dragoman.session.options import SessionConfig
+from dragoman.session.options import AGENT_SETTINGS, SessionConfig, settings_in
 from dragoman.session.prompt import Part
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
@@ -32,8 +33,8 @@ from dragoman.session.spec import AgentSpec, Limits
 from dragoman.workspace import Workspace
 
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options as typed."""
+class RunOptions(SessionSettings, frozen=True, kw_only=True):
+    """The options as typed: those of the session under the names of its settings, then all others."""
 
     prompt: tuple[str, ...] = ()
     agent: str | None = None
@@ -41,13 +42,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     add_dir: tuple[str, ...] = ()
     access: str | None = None
-    model: str | None = None
-    mode: str | None = None
-    effort: str | None = None
     option: tuple[str, ...] = ()
     file: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
-    system_prompt: str | None = None
     deadline: str | None = None
     idle_limit: str | None = None
     start_timeout: str | None = None
@@ -77,19 +74,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     save: Path | None
 
     def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
-        handle = self.handle
+        stored = settings_in(self.handle, without=AGENT_SETTINGS) if self.handle is not None else {}
         return SessionConfig(
             workspace=self.workspace,
-            access=self.access,
-            network=handle.network if handle else None,
-            web_search=handle.web_search if handle else None,
-            mcp_servers=handle.mcp_servers if handle else (),
-            model=self.options.model,
-            mode=self.options.mode,
-            reasoning_effort=self.options.effort,
-            system_prompt=self.options.system_prompt or (handle.system_prompt if handle else None),
             on_permission=on_permission,
             on_event=on_event,
+            **{**stored, **settings_in(self.options), "access": self.access},
         )
 
 

@@ -27,6 +27,7 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.local import default_journal
+from dragoman.protocol.requests import SessionSettings
 from dragoman.session.client import Agent, client_from_options, limits_of
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import (
@@ -252,15 +253,10 @@ def _reports_cumulative_usage(spec: AgentSpec, settings: Config) -> bool:
 Isolation = Callable[[AgentSpec], AgentSpec]
 
 
-class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
+class ModelConfig(SessionSettings, frozen=True, kw_only=True):
     """The agent and its settings. None means the agent's own default."""
 
     agent: Agent | None = None  # the configured default
-    model: str | None = None
-    mode: str | None = None
-    reasoning_effort: str | None = None
-    options: dict[str, str | bool] = {}
-    system_prompt: str | None = None
     env: dict[str, str | None] = {}
     headers: dict[str, str] = {}
 

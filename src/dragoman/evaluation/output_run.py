@@ -19,7 +19,7 @@ from dragoman.evaluation.rounds import Rounds, TimeLeft
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.record.events import Event
-from dragoman.session.options import rules_of
+from dragoman.session.options import check_rules
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
@@ -56,7 +56,7 @@ class OutputRun:
             max_rounds=max_rounds,
             idle_limit=idle_limit,
             heartbeat=heartbeat,
-            rules=rules_of(list(rules)),
+            rules=check_rules(rules),
         )
         self._prompt = prompt
         self._task: asyncio.Task[PromptResponse[Any]] | None = None

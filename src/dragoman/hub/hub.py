@@ -145,10 +145,11 @@ class Hub:
     def open_session(self, agent: Agent | None = None, **options: Unpack[LocalOptions]) -> Opening[Session]:
         """Open a session as `dragoman.open_session` does, stored in the journal of this hub."""
         check_keywords("open_session", options, LocalOptions)
+        config = session_config(options, self._config)
 
         async def open_it() -> Session:
             client = client_from_options(self._config, options, self.journal_client)
-            return await client.open(agent, session_config(options, self._config), options.get("session_id"))
+            return await client.open(agent, config, options.get("session_id"))
 
         return Opening(open_it)
 

@@ -139,10 +139,10 @@ def open_session(agent: Agent | None = None, **options: Unpack[LocalOptions]) ->
     The session is stored in the journal; `journal=False` or `DRAGOMAN_JOURNAL=off` turns that off.
     """
     check_keywords("open_session", options, LocalOptions)
+    settings = load()
+    config = session_config(options, settings)
 
     async def open_it() -> Session:
-        settings = load()
-        config = session_config(options, settings)
         return await _open(lambda client: client.open(agent, config, options.get("session_id")), settings, options)
 
     return Opening(open_it)

@@ -8,8 +8,8 @@ The first paragraph of the docstring is its summary.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, Union, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar, Union, get_args
 
 import msgspec
 
@@ -163,6 +163,34 @@ Attachment: TypeAlias = FileAttachment | ImageAttachment | AudioAttachment | Tex
 
 
 # -- sessions
+
+
+# The settings of a session, three times: as data, as keywords of Python functions, and as a request. A new setting is
+# added to all three; `session.options.settings_in` then copies it between them.
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that every session has, wherever it is opened. None means the agent's own default."""
+
+    model: str | None = None
+    mode: str | None = None
+    reasoning_effort: str | None = None
+    options: dict[str, str | bool] = {}  # the agent's own config options, by id
+    system_prompt: str | None = None
+    network: bool | None = None
+    web_search: bool | None = None
+
+
+class SettingOptions(TypedDict, total=False):
+    """Keywords for `SessionSettings`. A setting that is left out, or None, is the agent's own default."""
+
+    model: str | None  # one of the agent's models, by id
+    mode: str | None  # one of the agent's modes, by id
+    reasoning_effort: str | None  # one of the agent's levels of reasoning
+    options: Mapping[str, str | bool] | None  # the agent's own config options, by id
+    system_prompt: str | None  # instructions that are added to the agent's system prompt
+    network: bool | None  # whether commands may use the network
+    web_search: bool | None  # whether the agent may search the web
 
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))

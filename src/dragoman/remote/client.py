@@ -24,7 +24,13 @@ from dragoman.remote.connection import Connection
 from dragoman.remote.session import RemoteSession
 from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle, read_handle
-from dragoman.session.options import SessionCallbackOptions, SessionConfig, SessionOptions
+from dragoman.session.options import (
+    SessionCallbackOptions,
+    SessionConfig,
+    SessionOptions,
+    callbacks_in,
+    settings_in,
+)
 
 _LOCAL_ONLY = {
     "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",
@@ -39,22 +45,6 @@ _LOCAL_ONLY = {
     "file_handler": "Files are served where the server runs.",
     "terminal_handler": "Commands are run where the server runs.",
 }
-
-
-# Settings whose names and types are the same as keywords and in the request.
-_SENT_AS_GIVEN = tuple(
-    name
-    for name in requests.SessionOpen.__struct_fields__
-    if name in SessionOptions.__optional_keys__ and name not in ("cwd", "additional", "options")
-)
-
-
-def _callbacks(options: SessionCallbackOptions) -> SessionCallbackOptions:
-    return {
-        "on_permission": options.get("on_permission"),
-        "on_question": options.get("on_question"),
-        "on_event": options.get("on_event"),
-    }
 
 
 class Client:
@@ -90,19 +80,17 @@ class Client:
         for name, value in options.items():
             if name not in SessionOptions.__optional_keys__ or name in _LOCAL_ONLY:
                 _check_local_only(name, value)
+        request = requests.SessionOpen(
+            agent=agent,
+            cwd=_folder(options.get("cwd", ".")),
+            additional=tuple(_folder(folder) for folder in options.get("additional", ())),
+            **settings_in(options, without=_LOCAL_ONLY),
+        )
 
         async def open_it() -> RemoteSession:
-            settings = {name: options.get(name) for name in _SENT_AS_GIVEN}
-            request = requests.SessionOpen(
-                agent=agent,
-                cwd=_folder(options.get("cwd", ".")),
-                additional=tuple(_folder(folder) for folder in options.get("additional", ())),
-                options=dict(options.get("options") or {}),
-                **settings,  # type: ignore[arg-type]  # the same names and types in both declarations
-            )
             opened = await self._connection.call(request)
             return await self._register(
-                RemoteSession(self._connection, opened.session_id, opened.state, **_callbacks(options))
+                RemoteSession(self._connection, opened.session_id, opened.state, **callbacks_in(options))
             )
 
         return Opening(open_it)
@@ -131,7 +119,7 @@ class Client:
         session_id = _session_id(handle)
         self._check_new(session_id)
         opened = await self._connection.call(_resume_request(how, session_id))
-        session = RemoteSession(self._connection, session_id, opened.state, history=True, **_callbacks(callbacks))
+        session = RemoteSession(self._connection, session_id, opened.state, history=True, **callbacks_in(callbacks))
         return await self._register(session)
 
     def session(self, session_id: str, **callbacks: Unpack[SessionCallbackOptions]) -> Opening[RemoteSession]:
@@ -142,7 +130,7 @@ class Client:
             await self._connection.start()
             state = SessionState()
             session = RemoteSession(
-                self._connection, session_id, state, owned=False, history=True, **_callbacks(callbacks)
+                self._connection, session_id, state, owned=False, history=True, **callbacks_in(callbacks)
             )
             return await self._register(session)
 

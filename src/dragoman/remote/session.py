@@ -40,7 +40,7 @@ from dragoman.remote.errors import session_error
 from dragoman.remote.fold import FoldedFrame, RemoteFold
 from dragoman.remote.run_queue import RunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.handle import SessionHandle, agent_settings, read_handle
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.options import OnEvent
 from dragoman.session.ports import SessionStatus
@@ -177,16 +177,7 @@ class RemoteSession:
         row = self._remote_fold.session()
         if row.handle is None:
             raise InputError(f"session {self.id} cannot be continued: its agent's handle was not recorded")
-        model, mode = self.fold.setting("model"), self.fold.setting("mode")
-        return replace(
-            read_handle(row.handle),
-            model=model.current if model is not None and isinstance(model.current, str) else None,
-            mode=mode.current if mode is not None and isinstance(mode.current, str) else None,
-            options={
-                key: setting.current for key, setting in self.fold.settings.items() if setting.current is not None
-            },
-            title=row.title,
-        )
+        return replace(read_handle(row.handle), **agent_settings(self.fold), title=row.title)
 
     async def set_mode(self, mode: str) -> None:
         await self._switch("mode", mode)

@@ -10,7 +10,17 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.record.fold import SessionFold
-from dragoman.session.options import ResumeOptions, SessionConfig, SessionSettings, exact_server, rules_of
+from dragoman.session.options import (
+    AGENT_CATEGORIES,
+    AGENT_SETTINGS,
+    ResumeOptions,
+    SessionConfig,
+    StoredSettings,
+    callbacks_in,
+    check_rules,
+    exact_server,
+    settings_in,
+)
 from dragoman.session.spec import AgentSpec
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
@@ -28,7 +38,7 @@ _OFFERS: Final[tuple[Offer, ...]] = ("read_files", "write_files", "terminals")
 _SUSPICIOUS_WORDS = re.compile(r"key|token|secret|passw|credential|auth|bearer|@", re.IGNORECASE)
 
 
-class SessionHandle(SessionSettings, frozen=True, kw_only=True):
+class SessionHandle(StoredSettings, frozen=True, kw_only=True):
     """The snapshot that `Session.snapshot()` returns.
 
     Values of environment variables and headers are never in it: `secrets` names what has to be passed again when the
@@ -100,15 +110,8 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
             guidance="Pass them again, in the config.",
         )
     return SessionConfig(
-        workspace=Workspace(handle.cwd, handle.additional),
-        **{name: getattr(handle, name) for name in _PASSED_AGAIN},
+        workspace=Workspace(handle.cwd, handle.additional), **settings_in(handle, without=AGENT_SETTINGS)
     )
-
-
-# Settings that a resumed session gets by its configuration. The others are the agent's, which it has kept itself.
-_PASSED_AGAIN = tuple(
-    name for name in SessionSettings.__struct_fields__ if name not in ("model", "mode", "reasoning_effort", "options")
-)
 
 
 def handle_of(
@@ -127,14 +130,6 @@ def handle_of(
     secrets += [QUERY] if "?" in (spec.url or "") else []
     secrets += [f"{HEADER}{name}" for name in spec.headers]
     secrets += [f"{SERVER}{server.name}" for server in config.mcp_servers if _may_hold_secret(server)]
-    settings = {
-        **{name: getattr(config, name) for name in _PASSED_AGAIN},
-        "model": _current(fold, "model"),
-        "mode": _current(fold, "mode"),
-        "reasoning_effort": _current(fold, "thought_level"),
-        "options": {key: setting.current for key, setting in fold.settings.items() if setting.current is not None},
-        "mcp_servers": open_servers,
-    }
     return SessionHandle(
         session_id=session_id,
         agent_session_id=agent_session_id,
@@ -149,8 +144,20 @@ def handle_of(
         system_prompt_sent=system_prompt_sent,
         title=fold.title,
         secrets=tuple(secrets),
-        **settings,
+        **{**settings_in(config), **agent_settings(fold), "mcp_servers": open_servers},
     )
+
+
+def agent_settings(fold: SessionFold) -> dict[str, Any]:
+    """Return the settings that the agent has now, under their names in a snapshot."""
+    current = {name: fold.setting(category) for name, category in AGENT_CATEGORIES.items()}
+    return {
+        **{
+            name: setting.current if setting is not None and isinstance(setting.current, str) else None
+            for name, setting in current.items()
+        },
+        "options": {key: setting.current for key, setting in fold.settings.items() if setting.current is not None},
+    }
 
 
 def _may_hold_secret(server: McpServer) -> bool:
@@ -163,17 +170,10 @@ def _may_hold_secret(server: McpServer) -> bool:
     )
 
 
-def _current(fold: SessionFold, category: str) -> str | None:
-    setting = fold.setting(category)
-    return setting.current if setting is not None and isinstance(setting.current, str) else None
-
-
 def resumed_config(handle: SessionHandle, options: ResumeOptions) -> SessionConfig:
     """Return the configuration of a resumed session: that of its snapshot, with new callbacks and rules."""
     return msgspec.structs.replace(
         config_of_handle(handle),
-        rules=rules_of(list(options.get("rules", ()))),
-        on_permission=options.get("on_permission"),
-        on_question=options.get("on_question"),
-        on_event=options.get("on_event"),
+        rules=check_rules(options.get("rules", ())),
+        **callbacks_in(options),
     )

@@ -1,14 +1,17 @@
-"""Settings of a session, and the keywords of the functions that open one: declared once, shared by all of them.
+"""`SessionConfig`, the settings of a session in this process, and the keywords of the functions that open one.
 
 `open_session`, `run`, `evaluate`, `Hub.open_session` and `Client.open_session` all take `SessionOptions`; those that
 start an agent in this process also take `LocalOptions`. `session_config` turns them into a `SessionConfig`.
+
+The settings that are plain data are declared in `protocol.requests`, because a server's clients send them too.
+`settings_in` copies and checks them wherever they are passed on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
@@ -20,30 +23,56 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
+from dragoman.protocol.requests import SessionSettings, SettingOptions
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.spec import Limits
+from dragoman.session.spec import Limits, check_type
 from dragoman.wire.vocabulary import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 from dragoman.workspace import Workspace
 
 OnEvent: TypeAlias = Callable[[Event], None]
 
 
-class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a session that are data, and that a snapshot stores. None means the agent's own default."""
+# Settings that the agent itself stores and lets a user switch, and the categories of its config options for them.
+AGENT_CATEGORIES: Final = {"mode": "mode", "model": "model", "reasoning_effort": "thought_level"}
+
+# All settings that a resumed agent has kept: they are set again only where it lost them.
+AGENT_SETTINGS: Final = (*AGENT_CATEGORIES, "options")
+
+
+class StoredSettings(SessionSettings, frozen=True, kw_only=True):
+    """The settings of a session that a snapshot stores."""
 
     access: Access = "ask"
-    network: bool | None = None
-    web_search: bool | None = None
-    model: str | None = None
-    mode: str | None = None
-    reasoning_effort: str | None = None
-    options: dict[str, str | bool] = {}  # the agent's own config options, by id
     mcp_servers: tuple[McpServer, ...] = ()
-    system_prompt: str | None = None
 
 
-class SessionConfig(SessionSettings, frozen=True, kw_only=True):
+def settings_in(source: msgspec.Struct | Mapping[str, object], *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the settings that `source` has (keywords, a request, a snapshot or a configuration), by name, checked.
+
+    Those that are None are left out, so that the result can be passed on as keywords.
+    """
+    values = source if isinstance(source, Mapping) else msgspec.structs.asdict(source)
+    return {
+        name: _check_setting(name, values[name])
+        for name in StoredSettings.__struct_fields__
+        if name not in without and values.get(name) is not None
+    }
+
+
+def _check_setting(name: str, value: Any) -> object:
+    match name:
+        case "access":
+            return parse_access(value)
+        case "mcp_servers":
+            if not isinstance(value, list | tuple):
+                raise InputError("mcp_servers must be a list of McpServerStdio, McpServerHttp or McpServerSse")
+            return tuple(exact_server(server) for server in value)
+        case _:
+            return check_type(SessionSettings, name, value)
+
+
+class SessionConfig(StoredSettings, frozen=True, kw_only=True):
     """The settings of a session in this process: data, rules, and the functions and handlers that serve it."""
 
     workspace: Workspace
@@ -57,14 +86,14 @@ class SessionConfig(SessionSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         workspace: object = self.workspace
-        if isinstance(workspace, str | Path):
-            msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
-        msgspec.structs.force_setattr(self, "access", parse_access(self.access))
-        for field in ("on_permission", "on_question", "on_event"):
-            if (given := getattr(self, field)) is not None and not callable(given):
-                raise InputError(f"{field} is {given!r}; expected a function")
-        msgspec.structs.force_setattr(self, "rules", rules_of(self.rules))
-        msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact_server(server) for server in self.mcp_servers))
+        if not isinstance(workspace, Workspace):
+            msgspec.structs.force_setattr(self, "workspace", Workspace(self.workspace))  # type: ignore[arg-type]
+        for name in StoredSettings.__struct_fields__:
+            msgspec.structs.force_setattr(self, name, _check_setting(name, getattr(self, name)))
+        for name in SessionCallbackOptions.__optional_keys__:
+            if (callback := getattr(self, name)) is not None and not callable(callback):
+                raise InputError(f"{name} is {callback!r}; expected a function")
+        msgspec.structs.force_setattr(self, "rules", check_rules(self.rules))
 
 
 def exact_server(server: McpServer) -> McpServer:
@@ -88,13 +117,13 @@ def exact_server(server: McpServer) -> McpServer:
             )
 
 
-def rules_of(given: object) -> tuple[PolicyRule, ...]:
-    """Check what a caller passes as rules."""
-    if isinstance(given, PolicyRule):
-        given = (given,)
-    if not isinstance(given, list | tuple) or not all(isinstance(rule, PolicyRule) for rule in given):
-        raise InputError(f"rules is {given!r}; expected a list of PolicyRule")
-    return tuple(given)
+def check_rules(rules: object) -> tuple[PolicyRule, ...]:
+    """Return the rules that a caller passed, a single one included."""
+    if isinstance(rules, PolicyRule):
+        rules = (rules,)
+    if not isinstance(rules, list | tuple) or not all(isinstance(rule, PolicyRule) for rule in rules):
+        raise InputError(f"rules is {rules!r}; expected a list of PolicyRule")
+    return tuple(rules)
 
 
 class SessionCallbackOptions(TypedDict, total=False):
@@ -105,21 +134,14 @@ class SessionCallbackOptions(TypedDict, total=False):
     on_event: OnEvent | None  # receives every event of the session, also between runs
 
 
-class SessionOptions(SessionCallbackOptions, total=False):
+class SessionOptions(SettingOptions, SessionCallbackOptions, total=False):
     """Keywords of a session. A setting that is left out, or None, is the agent's own default."""
 
     cwd: str | Path  # the folder of the workspace; the current one by default
     additional: Sequence[str | Path]  # further folders of the workspace
     access: str | None  # what needs no question: "read-only", "ask", "edit-inside" or "full"; by default as configured
     rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
-    network: bool | None  # whether commands may use the network
-    web_search: bool | None  # whether the agent may search the web
-    model: str | None  # one of the agent's models, by id
-    mode: str | None  # one of the agent's modes, by id
-    reasoning_effort: str | None  # one of the agent's levels of reasoning
-    options: Mapping[str, str | bool] | None  # the agent's own config options, by id
     mcp_servers: Sequence[McpServer]  # MCP servers that the agent connects to
-    system_prompt: str | None  # instructions that are added to the agent's system prompt
 
 
 class ProcessOptions(TypedDict, total=False):
@@ -177,17 +199,16 @@ def session_config(options: SessionOptions, settings: Config) -> SessionConfig:
     """Return the configuration that keywords describe; `settings` has the configured defaults."""
     return SessionConfig(
         workspace=Workspace(options.get("cwd", "."), options.get("additional", ())),
-        access=parse_access(options.get("access") or settings.access),
-        rules=rules_of(list(options.get("rules", ()))),
-        options=dict(options.get("options") or {}),
-        mcp_servers=tuple(options.get("mcp_servers") or ()),
-        **{name: options.get(name) for name in _AS_GIVEN},  # type: ignore[arg-type]  # the names of SessionConfig's fields
+        rules=check_rules(options.get("rules", ())),
+        **callbacks_in(options),
+        **{"access": settings.access, **settings_in(options)},
     )
 
 
-# Settings whose names and types are the same as keywords and in the configuration.
-_AS_GIVEN = tuple(
-    name
-    for name in SessionConfig.__struct_fields__
-    if name in SessionOptions.__optional_keys__ and name not in ("access", "rules", "options", "mcp_servers")
-)
+def callbacks_in(options: SessionCallbackOptions) -> SessionCallbackOptions:
+    """Return the functions among the keywords of a session."""
+    return {
+        "on_permission": options.get("on_permission"),
+        "on_question": options.get("on_question"),
+        "on_event": options.get("on_event"),
+    }

@@ -7,7 +7,6 @@ events out) and its run queue (runs never overlap).
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -40,7 +39,7 @@ from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.options import RunOptions, SessionConfig, check_keywords, rules_of
+from dragoman.session.options import AGENT_CATEGORIES, RunOptions, SessionConfig, check_keywords, check_rules
 from dragoman.session.ports import OutputRun, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
@@ -167,7 +166,7 @@ class Session:
             deadline=deadline,
             idle_limit=idle_limit,
             heartbeat=options.get("heartbeat"),
-            rules=rules_of(options.get("rules", ())),
+            rules=check_rules(options.get("rules", ())),
             clock=self.clock,
         )
         self._run_queue.add(run, blocks)
@@ -275,12 +274,10 @@ class Session:
         """Set what the config asks for. A session that cannot have it is closed."""
         config = self.config
         try:
-            if config.mode is not None:
-                await self.set_mode(config.mode)
-            if config.model is not None:
-                await self.set_model(config.model)
-            if config.reasoning_effort is not None:
-                await self.set_reasoning_effort(config.reasoning_effort)
+            for name, category in AGENT_CATEGORIES.items():
+                if (value := getattr(config, name)) is not None:
+                    self.check_open()
+                    await self._switch(category, value)
             for option_id, value in config.options.items():
                 await self.set_option(option_id, value)
         except BaseException:
@@ -398,7 +395,7 @@ class Session:
 
     def note(self, note: notes.Note) -> None:
         """Record what the host did, or decided: a part of the conversation like any frame."""
-        self.record("host", notes.write(note), time.time())
+        self.record("host", notes.write(note), self.clock.time())
 
     def note_opened(self) -> None:
         """Record the agent's id of the session and its settings, by which another process can continue it."""
@@ -412,7 +409,7 @@ class Session:
             folders=tuple(map(str, workspace.folders)),
             handle=self.snapshot().to_json(),
         )
-        self.record("host", journal_notes.write(opened), time.time())
+        self.record("host", journal_notes.write(opened), self.clock.time())
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Take a frame of this session that is no update."""
@@ -420,7 +417,7 @@ class Session:
 
     def record_note(self, message: Notification) -> Awaitable[None]:
         """Take a note of ours, now; await the result to know that it is committed."""
-        return self._dispatcher.record_note(message)
+        return self._dispatcher.record_note(message, self.clock.time())
 
     def begin_replay(self, *, whole_history: bool) -> None:
         """Expect the agent to repeat its history until the next prompt."""
@@ -438,7 +435,7 @@ class Session:
         """End what runs: the agent is gone."""
         self._failure = failure
         if self.active is None:
-            kind, now = type(failure).__name__, time.time()
+            kind, now = type(failure).__name__, self.clock.time()
             error = events.Error(now, self.id, None, None, str(failure), failure.category, kind, failure.guidance)
             self.emit(None, error)
         self._run_queue.on_link_lost(failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 REMOTE_SCHEMES = ("ws", "wss", "http", "https")
 
 
+def check_type(owner: type[msgspec.Struct], name: str, value: object) -> Any:
+    """Return the value for a field of a struct; `InputError` where its type is wrong.
+
+    msgspec checks types where it decodes JSON, but not where a program makes a struct.
+    """
+    field_type = _field_types(owner)[name]
+    try:
+        return msgspec.convert(value, field_type)
+    except msgspec.ValidationError:
+        expected = field_type.__name__ if isinstance(field_type, type) else field_type
+        raise InputError(f"{name} is {value!r}; expected {expected}") from None
+
+
+@cache
+def _field_types(owner: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(owner)}
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds. The same as the settings of these names in `config.py`, which says why each has its value."""
 
@@ -28,6 +47,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cancel_timeout: float = 10.0
     close_timeout: float = 1.0
     permission_timeout: float | None = None  # for an answer to a permission request or a question; then it is refused
+
+    def __post_init__(self) -> None:
+        for name in Limits.__struct_fields__:
+            check_type(Limits, name, getattr(self, name))
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):

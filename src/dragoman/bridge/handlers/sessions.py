@@ -28,7 +28,7 @@ from dragoman.journal.transfer import export
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import SessionItem
 from dragoman.session.client import Continuing
-from dragoman.session.options import SessionConfig
+from dragoman.session.options import SessionConfig, settings_in
 from dragoman.session.session import new_id
 from dragoman.wire.messages import Notification
 from dragoman.workspace import Workspace
@@ -62,8 +62,7 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
         workspace=Workspace(
             existing_folder(request.cwd), [existing_folder(folder, "additional") for folder in request.additional]
         ),
-        access=access,
-        **{name: getattr(request, name) for name in _SHARED_SETTINGS},
+        **{**settings_in(request), "access": access},
     )
     owned = await services.hub.start_session(request.agent or settings.agent, config, session_id)
     return await services.opened(owned.id)
@@ -72,14 +71,6 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
 def _id_for(command_id: str | None) -> str:
     """The id of a session that a command opens: sent again, also to another process, it finds that session."""
     return new_id() if command_id is None else hashlib.sha256(command_id.encode()).hexdigest()[:12]
-
-
-# Settings that a request and a configuration have under the same name and with the same type.
-_SHARED_SETTINGS = tuple(
-    name
-    for name in SessionConfig.__struct_fields__
-    if name in requests.SessionOpen.__struct_fields__ and name != "access"
-)
 
 
 async def _resume(

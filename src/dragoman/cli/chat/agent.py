@@ -14,7 +14,7 @@ from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.options import SessionConfig
+from dragoman.session.options import AGENT_CATEGORIES, SessionConfig
 from dragoman.session.session import Session
 
 
@@ -89,7 +89,7 @@ class ChatAgent:
         self._process = self._new_process()
         await self._process.runtime.start()
         # As it was, not as the command line had it: the user may have switched since.
-        config = msgspec.structs.replace(self._config(self._pass_on), model=None, mode=None, reasoning_effort=None)
+        config = msgspec.structs.replace(self._config(self._pass_on), **dict.fromkeys(AGENT_CATEGORIES))
         error: DragomanError | None = None
         try:
             self._session = await self._process.open(config, handle)
