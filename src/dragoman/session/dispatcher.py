@@ -8,7 +8,6 @@ has ended.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -104,15 +103,15 @@ class SessionDispatcher:
         """Take any other frame of this session: sent, received, or noted by us."""
         self._record(direction, message, at, self.active)
 
-    def record_note(self, message: Notification) -> asyncio.Future[None]:
+    def record_note(self, message: Notification, at: float) -> asyncio.Future[None]:
         """Take a note of ours, now; the future is done when it is committed, or raises why it cannot be."""
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._recorder is None:
-            self.record("host", message, time.time())
+            self.record("host", message, at)
             committed.set_result(None)
             return committed
         note = _AwaitedNote(self.active, committed)
-        self._record("host", message, time.time(), note)
+        self._record("host", message, at, note)
         if self._recorder.error is not None:
             committed.set_exception(copy_error(self._recorder.error))
         else:

@@ -7,7 +7,6 @@ same link.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -114,7 +113,7 @@ class Router:
             for update, at in updates:
                 self._record("agent", update, at)
             text = f"{len(updates)} updates for session {session_id!r}, which is not open here"
-            self._diagnostics.add(time.time(), "stray", text)
+            self._diagnostics.add(at, "stray", text)
         self._early.clear()
         self._early_bytes = 0
 

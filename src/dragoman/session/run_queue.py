@@ -7,7 +7,6 @@ by then. A run that is cancelled ends within the grace, or its agent is ended.
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Literal, Protocol, TypeAlias
 
 from dragoman.errors import DragomanError, InputError
@@ -105,7 +104,7 @@ class RunQueue:
         except Exception as error:
             # Whatever it is, those who wait for this run must learn of it, and the next ones have their turn.
             failure = error if isinstance(error, DragomanError) else DragomanError(f"it could not be sent: {error}")
-            run.lost(failure, time.time())
+            run.lost(failure, self._runtime.clock.time())
             self._begin_next()
 
     # -- ending
@@ -122,7 +121,7 @@ class RunQueue:
         if run is not self._dispatcher.active:
             if run.id in self._queue:
                 self._queue.remove(run.id)
-            run.dropped(time.time())
+            run.dropped(self._runtime.clock.time())
             return
         self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self._session.agent_session_id))
         # The protocol wants every question of the cancelled run answered, and we go on listening.
@@ -149,7 +148,7 @@ class RunQueue:
 
     def on_link_lost(self, failure: DragomanError) -> None:
         """Record the active run as interrupted, since the agent is gone; the queued ones never begin."""
-        now = time.time()
+        now = self._runtime.clock.time()
         run = self._dispatcher.active
         if run is not None and self._dispatcher.error is not None:
             self._dispatcher.active = None

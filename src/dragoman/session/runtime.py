@@ -6,8 +6,6 @@ it ends the sessions; when it is closed it ends the process.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -108,7 +106,10 @@ class AgentRuntime:
         self._connection: Connection | None = None
         self._capabilities: Capabilities | None = None
         self._questions = Questions(
-            on_question, agent=spec.preset or spec.name, time_limit_s=self.limits.permission_timeout
+            on_question,
+            agent=spec.preset or spec.name,
+            time_limit_s=self.limits.permission_timeout,
+            clock=clock,
         )
         self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None, observer)
         self.expected = 0  # sessions that are about to be opened on it
@@ -138,6 +139,7 @@ class AgentRuntime:
                     self._link,
                     self._router,
                     line_limit=self._line_limit,
+                    clock=self.clock,
                     wait_peer_ended=self._link.wait,
                     flush=self.recorder.flush if self.recorder is not None else None,
                 )
@@ -370,7 +372,7 @@ class AgentRuntime:
             if method == "session/load" and self.spec.late_replay:
                 await self._wait_for_silence(session)
             for message in await session.restore_settings(handle):
-                self.diagnostics.add(time.time(), "stray", message)
+                self.diagnostics.add(self.clock.time(), "stray", message)
         except BaseException:
             await session.close()  # else it could not be opened again
             raise
@@ -442,7 +444,7 @@ class AgentRuntime:
                 await self.request("session/close", closing, timeout=self.limits.close_timeout)
             except DragomanError as error:
                 # It is closed for us either way; the agent's trouble with it is worth a line, not an exception.
-                self.diagnostics.add(time.time(), "stray", f"session/close: {error}")
+                self.diagnostics.add(self.clock.time(), "stray", f"session/close: {error}")
         self._router.release(session)
 
     async def leave_journal(self, session: RoutedSession) -> None:
@@ -465,7 +467,7 @@ class AgentRuntime:
             await link.end(self.limits.close_timeout)
             return SessionClosed(f"{self.spec.name} was closed")
         try:
-            async with asyncio.timeout(self.limits.close_timeout):
+            async with timeout(self.clock, self.limits.close_timeout):
                 await link.wait()
             how = ""
         except TimeoutError:
@@ -482,7 +484,7 @@ class AgentRuntime:
         return _crash(self.spec.name, how, code, link.stderr.text())
 
     def _on_stderr(self, line: str) -> None:
-        self.diagnostics.add(time.time(), "stderr", line)
+        self.diagnostics.add(self.clock.time(), "stderr", line)
 
     async def end_link(self, reason: str) -> None:
         """End an agent that does not stop when asked to: by an interrupt first."""

@@ -8,12 +8,13 @@ filling this process's memory.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK, Clock
+from dragoman.clock import timeout as timeout_by
 from dragoman.errors import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
@@ -106,7 +107,7 @@ class Connection:
         handler: Handler,
         *,
         line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = SYSTEM_CLOCK,
         wait_peer_ended: Callable[[], Coroutine[Any, Any, object]] | None = None,
         flush: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
@@ -114,7 +115,8 @@ class Connection:
 
         `wait_peer_ended` returns when the other side has ended, for transports that know before all of it was read.
         `flush` returns when the journal has committed all messages that the handler got so far. With it, no message is
-        written, and no answer or request is passed on, before it is committed.
+        written, and no answer or request is passed on, before it is committed. `clock` tells when a message came or
+        went, and when a request has waited long enough.
         """
         self._transport = transport
         self._handler = handler
@@ -154,7 +156,7 @@ class Connection:
     async def result(self, call: Call, *, timeout: float | None = None) -> msgspec.Raw:
         """Return the call's result. A caller that gives up, by time or by cancellation, cancels the request."""
         try:
-            async with asyncio.timeout(timeout):
+            async with timeout_by(self._clock, timeout):
                 await self.drain()
                 reply = await asyncio.shield(call.answer)
         except TimeoutError:
@@ -189,7 +191,7 @@ class Connection:
             call.answer.cancel()
 
     def _send(self, message: OutgoingMessage) -> None:
-        self._handler.on_sending(message, self._clock())
+        self._handler.on_sending(message, self._clock.time())
         line = message.line + b"\n"
         if self._flush is None:
             self._transport.write(line)
@@ -235,7 +237,7 @@ class Connection:
     async def _receive(self, messages: list[Message]) -> None:
         if not messages:
             return
-        self._handler.on_received(messages, self._clock())
+        self._handler.on_received(messages, self._clock.time())
         if self._flush is not None:
             await self._flush()
         self._dispatch(messages)
@@ -280,7 +282,7 @@ class Connection:
             self._peer.forget(call.id)
             reason = f"the answer has {oversized.length} bytes, over the line limit"
             replies = [Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")]
-            self._handler.on_received(replies, self._clock())
+            self._handler.on_received(replies, self._clock.time())
             self._dispatch(replies)
 
     def _serve(self, request: Request) -> None:
