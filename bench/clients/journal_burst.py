@@ -26,7 +26,7 @@ from dragoman.record import facts
 from dragoman.record.routing import ConnectionReader
 from dragoman.session.launch import launch
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.wire.connection import Connection
+from dragoman.wire.connection import RpcConnection
 from dragoman.wire.messages import Message, OutgoingMessage, Request, Update
 
 # Seconds between two looks at how late the loop is.
@@ -70,12 +70,12 @@ class Recorded:
         return SessionClosed("the agent has ended")
 
 
-async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[Recorded, Connection, str]:
+async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[Recorded, RpcConnection, str]:
     await journal.register_connection(Handshake(id=name, agent="raw", at=time.time()))
     handler = Recorded(journal, name)
     handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
     link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)
-    connection = Connection(link, handler, flush=handler.recorder.flush)  # as `AgentRuntime` has it
+    connection = RpcConnection(link, handler, flush=handler.recorder.flush)  # as `AgentRuntime` has it
     await connection.request("initialize", {"protocolVersion": 1})
     answer = await connection.request("session/new", {"cwd": given.cwd, "mcpServers": []})
     return handler, connection, msgspec.json.decode(answer)["sessionId"]
@@ -100,7 +100,7 @@ async def main() -> None:
         async with await SqliteJournal.open(path) as journal:
             talks = [await opened(journal, given, f"session {number}") for number in range(sessions)]
 
-            async def prompt(talk: tuple[Recorded, Connection, str], count: int) -> None:
+            async def prompt(talk: tuple[Recorded, RpcConnection, str], count: int) -> None:
                 handler, connection, session_id = talk
                 handler.texts.clear()
                 words = {"type": "text", "text": str(count)}

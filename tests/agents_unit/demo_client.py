@@ -23,7 +23,7 @@ from dragoman.agents.demo.agent import DemoAgent
 from dragoman.agents.demo.session import World
 from dragoman.agents.demo.store import SessionStore
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
-from dragoman.wire.connection import Call, Connection, RpcRefusal
+from dragoman.wire.connection import Call, RpcConnection, RpcRefusal
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
 from dragoman.wire.transport import memory_pair
 from dragoman.wire.vocabulary import (
@@ -107,7 +107,7 @@ class Client:
         self.terminals: dict[str, TestTerminal] = {}
         self.session_id = ""
         self._changed = asyncio.Event()
-        self.connection: Connection
+        self.connection: RpcConnection
 
     # -- the handler
 
@@ -373,7 +373,7 @@ async def demo(
     outbox = BatchingTransport(far)
     world = World(0.0, sleep, lambda: 1_800_000_000.0, exit_, stderr or io.StringIO(), outbox.write)
     agent = DemoAgent(SessionStore(home), world, **options)
-    theirs = Connection(outbox, agent)
+    theirs = RpcConnection(outbox, agent)
     agent.attach(theirs)
     async with _client(near, capabilities, initialize) as client:
         yield client
@@ -385,7 +385,7 @@ async def demo(
 @asynccontextmanager
 async def _client(transport: Any, capabilities: ClientCapabilities, initialize: bool) -> AsyncIterator[Client]:
     client = Client(capabilities)
-    client.connection = Connection(transport, client)
+    client.connection = RpcConnection(transport, client)
     try:
         if initialize:
             await client.initialize()
@@ -449,7 +449,7 @@ async def demo_process(
     client = DemoProcess(capabilities)
     client.process = process
     client.stderr = asyncio.ensure_future(process.stderr.read())
-    client.connection = Connection(Pipes(process), client)
+    client.connection = RpcConnection(Pipes(process), client)
     try:
         await client.initialize()
         yield client

@@ -29,7 +29,7 @@ def test_a_client_may_leave_out_what_has_a_default_and_the_server_leaves_out_not
     text = generator.generate()
     assert "  limit?: number;" in _interface(text, "Subscribe")
     assert "  uri: string | null;" in _interface(text, "ImageBlock")
-    assert "  name?: string;" in _interface(text, "ImageAttachment")
+    assert "  name?: string;" in _interface(text, "AttachedImage")
 
 
 def test_every_request_has_a_result(generator: ModuleType) -> None:

@@ -269,7 +269,7 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
 
         def with_file(path: str) -> requests.SessionPrompt:
             return requests.SessionPrompt(
-                session_id=owned.id, text="stream 1", attachments=(requests.FileAttachment(path=path),)
+                session_id=owned.id, text="stream 1", attachments=(requests.AttachedFile(path=path),)
             )
 
         for path in ("../secret.txt", str(tmp_path / "secret.txt"), "way_out", "absent.txt", "a\0b"):

@@ -55,7 +55,7 @@ class Remote:
         self._server = server
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[ports.AgentRuntime]:
+    async def open(self) -> AsyncIterator[ports.RuntimePort]:
         async with self._server.client() as client:
             yield OneAgent(client)
 

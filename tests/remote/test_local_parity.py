@@ -26,17 +26,17 @@ from remote.real_server import RealServer
 
 TIMEOUT_S = 30.0
 
-Program = Callable[[ports.Session], Awaitable[list[Event]]]
+Program = Callable[[ports.SessionPort], Awaitable[list[Event]]]
 
 
 @asynccontextmanager
-async def local(folder: Path, on_permission: OnPermission | None) -> AsyncIterator[ports.Session]:
+async def local(folder: Path, on_permission: OnPermission | None) -> AsyncIterator[ports.SessionPort]:
     async with dragoman.open_session("demo", cwd=folder, on_permission=on_permission, on_question=decline) as session:
         yield session
 
 
 @asynccontextmanager
-async def remote(client: Client, folder: Path, on_permission: OnPermission | None) -> AsyncIterator[ports.Session]:
+async def remote(client: Client, folder: Path, on_permission: OnPermission | None) -> AsyncIterator[ports.SessionPort]:
     async with client.open_session("demo", cwd=folder, on_permission=on_permission, on_question=decline) as session:
         yield session
 
@@ -84,13 +84,13 @@ async def refuse(request: PermissionRequest) -> bool:
 
 
 def says(*prompts: str) -> Program:
-    async def program(session: ports.Session) -> list[Event]:
+    async def program(session: ports.SessionPort) -> list[Event]:
         return [event for prompt in prompts for event in [event async for event in session.run(prompt)]]
 
     return program
 
 
-async def cancels(session: ports.Session) -> list[Event]:
+async def cancels(session: ports.SessionPort) -> list[Event]:
     received: list[Event] = []
     run = session.run("slow 1000")
     async for event in run:
@@ -102,7 +102,7 @@ async def cancels(session: ports.Session) -> list[Event]:
     return [received[0], msgspec.structs.replace(completed, text="")]  # how far it came is another each time
 
 
-async def crashes(session: ports.Session) -> list[Event]:
+async def crashes(session: ports.SessionPort) -> list[Event]:
     received = [event async for event in session.run("crash")]
     assert session.status() == "error"
     with pytest.raises(DragomanError):

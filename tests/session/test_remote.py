@@ -56,7 +56,7 @@ class Remote:
         self._kind = kind
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[ports.AgentRuntime]:
+    async def open(self) -> AsyncIterator[ports.RuntimePort]:
         async with address_of(self._kind, demo_in_memory(self._home)) as url, runtime_at(url) as runtime:
             yield runtime
 

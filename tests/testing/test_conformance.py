@@ -24,7 +24,7 @@ class Local:
         self._home = folder / "home"
         self._kind = kind
 
-    def open(self) -> AbstractAsyncContextManager[ports.AgentRuntime]:
+    def open(self) -> AbstractAsyncContextManager[ports.RuntimePort]:
         if self._kind == "process":
             return AgentRuntime(demo_spec(self._home))
         return memory_runtime(demo_in_memory(self._home))

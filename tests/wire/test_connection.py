@@ -16,7 +16,7 @@ from dragoman.errors import (
     RequestFailed,
     RequestTimeout,
 )
-from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, Connection, RpcRefusal
+from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, RpcConnection, RpcRefusal
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
 from dragoman.wire.transport import MemoryTransport, memory_pair
 
@@ -83,15 +83,15 @@ async def handler() -> RecordingHandler:
 
 
 @pytest.fixture
-async def ends(handler: RecordingHandler) -> AsyncIterator[tuple[Connection, OtherSide]]:
+async def ends(handler: RecordingHandler) -> AsyncIterator[tuple[RpcConnection, OtherSide]]:
     ours, theirs = memory_pair()
-    connection = Connection(ours, handler, line_limit=100_000)
+    connection = RpcConnection(ours, handler, line_limit=100_000)
     yield connection, OtherSide(theirs)
     await connection.close()
 
 
 async def test_an_answer_comes_after_all_messages_before_it(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     call = connection.call("session/prompt", {})
@@ -105,7 +105,7 @@ async def test_an_answer_comes_after_all_messages_before_it(
     assert kinds[:101] == [Update] * 100 + [Reply]
 
 
-async def test_errors_become_exceptions_by_their_code(ends: tuple[Connection, OtherSide]) -> None:
+async def test_errors_become_exceptions_by_their_code(ends: tuple[RpcConnection, OtherSide]) -> None:
     connection, other = ends
     expected: list[tuple[int, type[DragomanError], str]] = [
         (-32000, AuthenticationRequired, "agent"),
@@ -125,7 +125,7 @@ async def test_errors_become_exceptions_by_their_code(ends: tuple[Connection, Ot
 
 
 async def test_a_request_that_times_out_is_cancelled_and_its_late_answer_is_noise(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     with pytest.raises(RequestTimeout, match="session/new") as caught:
@@ -141,7 +141,7 @@ async def test_a_request_that_times_out_is_cancelled_and_its_late_answer_is_nois
     assert isinstance(handler.messages[0], Noise)
 
 
-async def test_a_caller_that_is_cancelled_cancels_the_request(ends: tuple[Connection, OtherSide]) -> None:
+async def test_a_caller_that_is_cancelled_cancels_the_request(ends: tuple[RpcConnection, OtherSide]) -> None:
     connection, other = ends
     task = asyncio.create_task(connection.request("session/new", {}))
     request = await other.hear()
@@ -152,7 +152,7 @@ async def test_a_caller_that_is_cancelled_cancels_the_request(ends: tuple[Connec
 
 
 async def test_requests_are_served_at_the_same_time_and_answered_by_id(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     gate = asyncio.Event()
@@ -172,7 +172,7 @@ async def test_requests_are_served_at_the_same_time_and_answered_by_id(
 
 
 async def test_refusals_and_defects_of_a_handler_are_answered_with_an_error(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     other.say(id=1, method="x/y", params={})
@@ -187,7 +187,7 @@ async def test_refusals_and_defects_of_a_handler_are_answered_with_an_error(
 
 
 async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     started = asyncio.Event()
@@ -207,7 +207,7 @@ async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
 
 
 async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     other.say(id=5, method="session/request_permission", params={})
@@ -216,7 +216,7 @@ async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
 
 
 async def test_nothing_is_read_while_the_handler_is_not_ready(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     handler.go.clear()
@@ -235,7 +235,7 @@ async def test_nothing_is_read_while_the_handler_is_not_ready(
 
 
 async def test_more_requests_than_are_served_at_once_wait_their_turn(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     serving = 0
@@ -269,7 +269,7 @@ async def test_more_requests_than_are_served_at_once_wait_their_turn(
 
 
 async def test_pending_calls_fail_with_the_reason_when_the_stream_ends(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     call = connection.call("session/prompt", {})
@@ -283,7 +283,7 @@ async def test_pending_calls_fail_with_the_reason_when_the_stream_ends(
 
 
 async def test_an_answer_over_the_line_limit_fails_its_call_and_not_the_connection(
-    ends: tuple[Connection, OtherSide],
+    ends: tuple[RpcConnection, OtherSide],
 ) -> None:
     connection, other = ends
     call = connection.call("session/list", {})
@@ -298,7 +298,7 @@ async def test_an_answer_over_the_line_limit_fails_its_call_and_not_the_connecti
 
 
 async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
-    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     connection.notify("session/cancel", {"sessionId": "s"})
@@ -306,7 +306,7 @@ async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
     assert json.loads(handler.sent[0].line) == await other.hear()
 
 
-async def test_a_cancel_that_cannot_be_read_ends_nothing(ends: tuple[Connection, OtherSide]) -> None:
+async def test_a_cancel_that_cannot_be_read_ends_nothing(ends: tuple[RpcConnection, OtherSide]) -> None:
     connection, other = ends
     other.transport.write(b'{"method":"$/cancel_request","params":{"requestId":"\xff"}}\n')
     call = connection.call("x", {})

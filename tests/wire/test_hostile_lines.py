@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import AgentCrashed, DragomanError
-from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, Connection
+from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, RpcConnection
 from dragoman.wire.framing import OversizedIdentity, identify_oversized
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Oversized, Reply, Request, Update
 from dragoman.wire.peer import MAX_MESSAGES_PER_LINE, Peer
@@ -124,7 +124,7 @@ async def test_a_peer_that_does_not_read_answers_is_not_read() -> None:
     ours, theirs = memory_pair()
     handler = Silent()
     handler.go.set()
-    connection = Connection(ours, handler)
+    connection = RpcConnection(ours, handler)
     for start in range(0, 10 * MAX_CONCURRENT_REQUESTS, MAX_CONCURRENT_REQUESTS):
         ask(theirs, range(start, start + MAX_CONCURRENT_REQUESTS))
         await turns()
@@ -141,7 +141,7 @@ async def test_an_answer_on_its_way_cannot_be_taken_back_to_make_room() -> None:
     ours, theirs = memory_pair()
     handler = Silent()
     handler.go.set()
-    connection = Connection(ours, handler)
+    connection = RpcConnection(ours, handler)
     for number in range(20 * MAX_CONCURRENT_REQUESTS):
         ask(theirs, range(number, number + 1))
         await asyncio.sleep(0)
@@ -165,7 +165,7 @@ async def test_the_end_of_the_other_side_is_noticed_with_no_room_left() -> None:
     ours, theirs = memory_pair()
     gone = asyncio.Event()
     handler = Silent()
-    connection = Connection(ours, handler, wait_peer_ended=gone.wait)
+    connection = RpcConnection(ours, handler, wait_peer_ended=gone.wait)
     call = connection.call("session/prompt", {})
     ask(theirs, range(1000, 1000 + MAX_CONCURRENT_REQUESTS))
     await turns()
@@ -183,7 +183,7 @@ async def test_the_end_of_the_other_side_is_noticed_with_no_room_left() -> None:
 
 async def test_a_request_too_long_to_read_is_refused() -> None:
     ours, theirs = memory_pair()
-    connection = Connection(ours, Silent(), line_limit=1000)
+    connection = RpcConnection(ours, Silent(), line_limit=1000)
     theirs.write(json.dumps({"id": "w", "method": "fs/write_text_file", "params": {"content": "x" * 2000}}).encode())
     theirs.write(b"\n")
     async with asyncio.timeout(LIMIT):
@@ -200,7 +200,7 @@ async def test_an_answer_that_cannot_be_written_as_json_becomes_an_error_answer(
         async def serve(self, request: Request) -> object:
             return object()
 
-    connection = Connection(ours, Wrong())
+    connection = RpcConnection(ours, Wrong())
     ask(theirs, range(1, 2))
     async with asyncio.timeout(LIMIT):
         assert json.loads(await theirs.read())["error"]["code"] == -32603

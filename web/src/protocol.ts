@@ -1110,12 +1110,12 @@ export interface Request {
 }
 
 /** A file of the workspace, by its path in it. */
-export interface FileAttachment {
+export interface AttachedFile {
   type: "file";
   path: string;
 }
 
-export interface ImageAttachment {
+export interface AttachedImage {
   type: "image";
   mime_type: string;
   /** base64 */
@@ -1123,7 +1123,7 @@ export interface ImageAttachment {
   name?: string;
 }
 
-export interface AudioAttachment {
+export interface AttachedAudio {
   type: "audio";
   mime_type: string;
   /** base64 */
@@ -1132,14 +1132,14 @@ export interface AudioAttachment {
 }
 
 /** A text that is no file of the workspace: dropped, pasted, or selected on a web page (`uri`). */
-export interface TextAttachment {
+export interface AttachedText {
   type: "text";
   name: string;
   text: string;
   uri?: string | null;
 }
 
-export type Attachment = FileAttachment | ImageAttachment | AudioAttachment | TextAttachment;
+export type Attachment = AttachedFile | AttachedImage | AttachedAudio | AttachedText;
 
 /** Open a session. */
 export interface SessionOpen extends Request {

@@ -29,7 +29,7 @@ from dragoman.evaluation.response import EvaluationStats, PromptResponse
 from dragoman.host.pending import call
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events
-from dragoman.session.prompt import Input, Part, parts_of
+from dragoman.session.prompt import Input, Part, input_parts
 from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
 
@@ -244,7 +244,7 @@ class Rounds:
         how = instructions(self.output.shape, has_tool=self._has_tool)
         if isinstance(prompt, str) and prompt.strip():
             return f"{prompt}\n\n{how}"
-        parts: tuple[Part, ...] = parts_of(prompt)
+        parts: tuple[Part, ...] = input_parts(prompt)
         return (*parts, how)
 
     def _response(self, result: RunResult, stats: Callable[[], EvaluationStats]) -> PromptResponse[Any]:

@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClose
 from dragoman.host.permission import PermissionAnswer, Reply
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
-from dragoman.hub.prompting import parts_of
+from dragoman.hub.prompting import request_parts
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import Command as InboxCommand
@@ -376,7 +376,7 @@ class OwnedSession:
 
     async def _begin(self, queued: QueuedPrompt) -> Outcome:
         session = self._open_session()
-        parts = await parts_of(queued.prompt, session.config.workspace, self._home)
+        parts = await request_parts(queued.prompt, session.config.workspace, self._home)
         run = session.begin(parts, run_id=queued.prompt.run_id)
         outcome = Outcome(run_id=run.id, how=queued.how)
         self.queue.paused = False

@@ -15,7 +15,7 @@ from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
 
-async def parts_of(prompt: requests.SessionPrompt, workspace: Workspace, home: Path) -> list[Part]:
+async def request_parts(prompt: requests.SessionPrompt, workspace: Workspace, home: Path) -> list[Part]:
     """Return the text first, then the attachments in their order.
 
     Files of the `home` folder are refused: it holds keys, and attachments are stored and shown to everyone.
@@ -23,15 +23,15 @@ async def parts_of(prompt: requests.SessionPrompt, workspace: Workspace, home: P
     parts: list[Part] = [prompt.text] if prompt.text.strip() else []
     for attachment in prompt.attachments:
         match attachment:
-            case requests.FileAttachment(path=path):
+            case requests.AttachedFile(path=path):
                 parts.append(await asyncio.to_thread(_file, workspace, path, home))
-            case requests.ImageAttachment(mime_type=mime_type, data=data):
+            case requests.AttachedImage(mime_type=mime_type, data=data):
                 _check_kind(mime_type, "image")
                 parts.append(acp.ImageContent(data=data, mime_type=mime_type))
-            case requests.AudioAttachment(mime_type=mime_type, data=data):
+            case requests.AttachedAudio(mime_type=mime_type, data=data):
                 _check_kind(mime_type, "audio")
                 parts.append(acp.AudioContent(data=data, mime_type=mime_type))
-            case requests.TextAttachment(name=name, text=text, uri=uri):
+            case requests.AttachedText(name=name, text=text, uri=uri):
                 parts.append(TextAttachment(f"{name} ({uri})" if uri else name, text))
     return parts
 
@@ -39,11 +39,11 @@ async def parts_of(prompt: requests.SessionPrompt, workspace: Workspace, home: P
 def describe(attachment: requests.Attachment) -> str:
     """Return a short name of an attachment, for lists."""
     match attachment:
-        case requests.FileAttachment(path=path):
+        case requests.AttachedFile(path=path):
             return path
-        case requests.ImageAttachment(name=name) | requests.AudioAttachment(name=name):
-            return name or ("image" if isinstance(attachment, requests.ImageAttachment) else "audio")
-        case requests.TextAttachment(name=name):
+        case requests.AttachedImage(name=name) | requests.AttachedAudio(name=name):
+            return name or ("image" if isinstance(attachment, requests.AttachedImage) else "audio")
+        case requests.AttachedText(name=name):
             return name
 
 

@@ -133,25 +133,25 @@ def name_of(request: Request[Any] | type[Request[Any]]) -> str:
 # -- attachments of a prompt
 
 
-class FileAttachment(FromClient, frozen=True, kw_only=True, tag="file"):
+class AttachedFile(FromClient, frozen=True, kw_only=True, tag="file"):
     """A file of the workspace, by its path in it."""
 
     path: str
 
 
-class ImageAttachment(FromClient, frozen=True, kw_only=True, tag="image"):
+class AttachedImage(FromClient, frozen=True, kw_only=True, tag="image"):
     mime_type: str
     data: str  # base64
     name: str = ""
 
 
-class AudioAttachment(FromClient, frozen=True, kw_only=True, tag="audio"):
+class AttachedAudio(FromClient, frozen=True, kw_only=True, tag="audio"):
     mime_type: str
     data: str  # base64
     name: str = ""
 
 
-class TextAttachment(FromClient, frozen=True, kw_only=True, tag="text"):
+class AttachedText(FromClient, frozen=True, kw_only=True, tag="text"):
     """A text that is no file of the workspace: dropped, pasted, or selected on a web page (`uri`)."""
 
     name: str
@@ -159,7 +159,7 @@ class TextAttachment(FromClient, frozen=True, kw_only=True, tag="text"):
     uri: str | None = None
 
 
-Attachment: TypeAlias = FileAttachment | ImageAttachment | AudioAttachment | TextAttachment
+Attachment: TypeAlias = AttachedFile | AttachedImage | AttachedAudio | AttachedText
 
 
 # -- sessions

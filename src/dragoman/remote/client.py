@@ -20,7 +20,7 @@ from typing import Literal, Unpack
 from dragoman.errors import InputError
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import AgentItem, SessionItem, SessionState
-from dragoman.remote.connection import Connection
+from dragoman.remote.connection import ServerConnection
 from dragoman.remote.session import RemoteSession
 from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle, read_handle
@@ -56,7 +56,7 @@ class Client:
     """
 
     def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
-        self._connection = Connection(url, token, fingerprint=fingerprint, patience_s=patience)
+        self._connection = ServerConnection(url, token, fingerprint=fingerprint, patience_s=patience)
         self._sessions: list[RemoteSession] = []
 
     # -- for programs

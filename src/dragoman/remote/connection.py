@@ -1,4 +1,4 @@
-"""`Connection`: one WebSocket to a server, kept open: requests that are answered, and sessions that are followed.
+"""`ServerConnection`: one WebSocket to a server, kept open: requests that are answered, and sessions that are followed.
 
 Promised: a request is carried out once, even when the connection breaks meanwhile; a session is followed from its
 cursor, without a gap. While there is no connection both wait; when it cannot be restored in time, both fail.
@@ -90,7 +90,7 @@ _header_decoder: Final = msgspec.json.Decoder(_Header)
 _frames_decoder: Final = msgspec.json.Decoder(FramesUpdate)
 
 
-class Connection:
+class ServerConnection:
     """A connection to the server at `url`. `patience_s`: time for restoring a broken connection."""
 
     def __init__(

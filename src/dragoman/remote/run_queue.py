@@ -1,4 +1,4 @@
-"""`RunQueue`: the runs of a session on a server, as far as this client has to do with them.
+"""`RemoteRunQueue`: the runs of a session on a server, as far as this client has to do with them.
 
 Our prompts are sent one at a time, in their order, and wait on the server only for the runs of other clients. Of those
 runs it is only known that they go on, so that their end can be reported.
@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from dragoman.errors import DragomanError, InputError
 from dragoman.protocol import requests
-from dragoman.protocol.requests import Attachment, AudioAttachment, ImageAttachment, TextAttachment
+from dragoman.protocol.requests import AttachedAudio, AttachedImage, AttachedText, Attachment
 from dragoman.protocol.results import PromptAccepted
-from dragoman.remote.connection import Connection
+from dragoman.remote.connection import ServerConnection
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import FileAttachment, Input, assemble, parts_of
-from dragoman.session.prompt import TextAttachment as NamedText
+from dragoman.session.prompt import FileAttachment, Input, TextAttachment, assemble, input_parts
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
@@ -42,24 +41,24 @@ def encode_prompt(prompt: Input, capabilities: Capabilities) -> EncodedPrompt:
     attachments: list[Attachment] = []
     # The server embeds texts in the way that the agent supports.
     accepted = replace(capabilities, embedded_context=True)
-    for part, block in zip(parts_of(prompt), assemble(prompt, accepted), strict=True):
+    for part, block in zip(input_parts(prompt), assemble(prompt, accepted), strict=True):
         match block:
             case acp.TextContent(text=text):
                 texts.append(text)
             case acp.ImageContent(mime_type=mime_type, data=data):
-                attachments.append(ImageAttachment(mime_type=mime_type, data=data))
+                attachments.append(AttachedImage(mime_type=mime_type, data=data))
             case acp.AudioContent(mime_type=mime_type, data=data):
-                attachments.append(AudioAttachment(mime_type=mime_type, data=data))
+                attachments.append(AttachedAudio(mime_type=mime_type, data=data))
             case acp.EmbeddedResource(resource=acp.TextResourceContents(text=text, uri=uri)):
-                has_name = isinstance(part, NamedText | FileAttachment)
+                has_name = isinstance(part, TextAttachment | FileAttachment)
                 name = (
                     part.name
-                    if isinstance(part, NamedText)
+                    if isinstance(part, TextAttachment)
                     else str(part.path)
                     if isinstance(part, FileAttachment)
                     else uri
                 )
-                attachments.append(TextAttachment(name=name, text=text, uri=None if has_name else uri))
+                attachments.append(AttachedText(name=name, text=text, uri=None if has_name else uri))
             case _:
                 raise InputError(
                     f"a {type(part).__name__} cannot be sent to a session on a server",
@@ -74,10 +73,10 @@ class QueuedRun(NamedTuple):
     when: Literal["queue", "refuse"]  # while another client's run goes on
 
 
-class RunQueue:
+class RemoteRunQueue:
     """The runs of one session. `start_task` runs something in the background, as long as the session is open here."""
 
-    def __init__(self, connection: Connection, session_id: str, start_task: StartTask) -> None:
+    def __init__(self, connection: ServerConnection, session_id: str, start_task: StartTask) -> None:
         self._connection = connection
         self._session_id = session_id
         self._start_task = start_task

@@ -35,10 +35,10 @@ from dragoman.record import facts, rows
 from dragoman.record.events import Event, event_from_fact
 from dragoman.record.fold import SessionFold
 from dragoman.remote.callbacks import Callbacks, permission_request
-from dragoman.remote.connection import Connection, new_request_id
+from dragoman.remote.connection import ServerConnection, new_request_id
 from dragoman.remote.errors import session_error
 from dragoman.remote.fold import FoldedFrame, RemoteFold
-from dragoman.remote.run_queue import RunQueue, encode_prompt
+from dragoman.remote.run_queue import RemoteRunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, agent_settings, read_handle
 from dragoman.session.lifecycle import CloseOnce
@@ -67,7 +67,7 @@ class RemoteSession:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ServerConnection,
         session_id: str,
         state: SessionState,
         *,
@@ -94,7 +94,7 @@ class RemoteSession:
             answer_permission=self._answer_permission_by_callback,
             answer_question=self._answer_question_by_callback,
         )
-        self._run_queue = RunQueue(connection, session_id, self._start_task)
+        self._run_queue = RemoteRunQueue(connection, session_id, self._start_task)
         self._receipts: dict[str, asyncio.Event] = {}  # of commands whose effect a caller waits to see here
         self._ready = asyncio.Event()
         self._paused = False

@@ -58,7 +58,7 @@ Part: TypeAlias = (
 Input: TypeAlias = Part | Sequence[Part]
 
 
-def parts_of(prompt: Input) -> tuple[Part, ...]:
+def input_parts(prompt: Input) -> tuple[Part, ...]:
     if not isinstance(prompt, str | msgspec.Struct | Sequence) or isinstance(prompt, bytes | bytearray):
         raise InputError(f"the prompt is {prompt!r:.80}; expected a text, or a list of texts and attachments")
     parts = (prompt,) if isinstance(prompt, str | msgspec.Struct) else tuple(prompt)
@@ -69,7 +69,7 @@ def parts_of(prompt: Input) -> tuple[Part, ...]:
 
 def assemble(prompt: Input, capabilities: Capabilities) -> tuple[acp.ContentBlock, ...]:
     """Return the blocks of `session/prompt`, in the order of the parts."""
-    return tuple(_block(part, capabilities) for part in parts_of(prompt))
+    return tuple(_block(part, capabilities) for part in input_parts(prompt))
 
 
 def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
@@ -106,7 +106,7 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
             return part
         case _:
             raise InputError(
-                f"a prompt is made of text, Image, Audio, File, Attachment, Link or content blocks; got {part!r}"
+                f"a prompt is made of texts, attachments and content blocks; got {part!r:.80}"
             )
 
 
@@ -144,7 +144,7 @@ def _check_regular(path: Path) -> None:
     """Refuse pipes and devices: a pipe would block the whole program, and a device may have no end."""
     if path.exists() and not path.is_dir() and not path.is_file():
         raise InputError(
-            f"{path} is no regular file", guidance="Read it yourself and pass an Attachment; or pipe it in."
+            f"{path} is no regular file", guidance="Read it yourself and pass a TextAttachment; or pipe it in."
         )
 
 

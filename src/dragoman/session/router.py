@@ -20,7 +20,7 @@ from dragoman.record.routing import SessionIndex
 from dragoman.session.diagnostics import Diagnostics
 from dragoman.session.interfaces import FrameObserver, RoutedSession
 from dragoman.session.run import Run
-from dragoman.wire.connection import Connection, RpcRefusal, wait_for_first
+from dragoman.wire.connection import RpcConnection, RpcRefusal, wait_for_first
 from dragoman.wire.messages import (
     Message,
     Noise,
@@ -60,7 +60,7 @@ class Router:
         observer: FrameObserver | None = None,
     ) -> None:
         self.sessions: dict[str, RoutedSession] = {}  # by the agent's id
-        self.connection: Connection | None = None
+        self.connection: RpcConnection | None = None
         self.link: AgentLink | None = None
         self._link_has_ended = False  # what the agent left is read to its end
         self._diagnostics = diagnostics

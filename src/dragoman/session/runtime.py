@@ -46,7 +46,7 @@ from dragoman.session.session import Session, new_id
 from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import Call, Connection, copy_error
+from dragoman.wire.connection import Call, RpcConnection, copy_error
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 
@@ -103,7 +103,7 @@ class AgentRuntime:
         self._launch = launch
         self._session_type = session_type
         self._link: AgentLink | None = None
-        self._connection: Connection | None = None
+        self._connection: RpcConnection | None = None
         self._capabilities: Capabilities | None = None
         self._questions = Questions(
             on_question,
@@ -135,7 +135,7 @@ class AgentRuntime:
                     secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
                     self.recorder = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
                     self._router.record_in(self.recorder)
-                self._connection = Connection(
+                self._connection = RpcConnection(
                     self._link,
                     self._router,
                     line_limit=self._line_limit,
@@ -154,7 +154,7 @@ class AgentRuntime:
             raise
         return self
 
-    async def _shake_hands(self, connection: Connection) -> None:
+    async def _shake_hands(self, connection: RpcConnection) -> None:
         request = acp.InitializeRequest(
             protocol_version=LATEST_VERSION,
             client_capabilities=client_capabilities(self.spec, questions=self.on_question is not None),
@@ -389,7 +389,7 @@ class AgentRuntime:
 
     # -- asking
 
-    def _living(self) -> Connection:
+    def _living(self) -> RpcConnection:
         if self._failure is not None:
             raise copy_error(self._failure)
         if self._connection is None or self._closed:
@@ -401,7 +401,7 @@ class AgentRuntime:
         connection = self._living()
         return await self._answer(connection, connection.call(method, params), timeout)
 
-    async def _answer(self, connection: Connection, call: Call, timeout: float | None = None) -> msgspec.Raw:
+    async def _answer(self, connection: RpcConnection, call: Call, timeout: float | None = None) -> msgspec.Raw:
         self._router.wake()  # the answer must be read, however full a run's queue is
         try:
             return await connection.result(call, timeout=timeout or self.limits.request_timeout)

@@ -40,7 +40,7 @@ from dragoman.session.handle import SessionHandle, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
 from dragoman.session.options import AGENT_CATEGORIES, RunOptions, SessionConfig, check_keywords, check_rules
-from dragoman.session.ports import OutputRun, SessionStatus
+from dragoman.session.ports import OutputRunPort, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.run_queue import RunQueue
@@ -122,18 +122,18 @@ class Session:
     @overload
     def run(
         self, prompt: Input, *, output_type: type[T], max_rounds: int = 3, **options: Unpack[RunOptions]
-    ) -> OutputRun[T]: ...
+    ) -> OutputRunPort[T]: ...
     @overload
     def run(
         self, prompt: Input, *, output_type: Mapping[str, Any], max_rounds: int = 3, **options: Unpack[RunOptions]
-    ) -> OutputRun[Any]: ...
+    ) -> OutputRunPort[Any]: ...
     @overload
     def run(
         self, prompt: Input, *, output_type: TypeForm[T], max_rounds: int = 3, **options: Unpack[RunOptions]
-    ) -> OutputRun[T]: ...
+    ) -> OutputRunPort[T]: ...
     def run(
         self, prompt: Input, *, output_type: Any = None, max_rounds: int = 3, **options: Unpack[RunOptions]
-    ) -> Run | OutputRun[Any]:
+    ) -> Run | OutputRunPort[Any]:
         """Send a prompt, or queue it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
@@ -145,7 +145,7 @@ class Session:
         check_keywords("run", options, RunOptions)
         if output_type is not None:
             assert session_package.run_for_output is not None  # bound by the package itself
-            output_run: OutputRun[Any] = session_package.run_for_output(
+            output_run: OutputRunPort[Any] = session_package.run_for_output(
                 self, prompt, output_type, max_rounds=max_rounds, **options
             )
             return output_run

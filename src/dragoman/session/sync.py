@@ -139,7 +139,7 @@ class SyncRun(Generic[ResultT]):
             self.cancel()
 
 
-class _Session(ports.Session, Protocol):
+class _Session(ports.SessionPort, Protocol):
     """One with a process here, or one on a server."""
 
     async def set_reasoning_effort(self, level: str) -> None: ...

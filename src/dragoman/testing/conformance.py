@@ -33,7 +33,7 @@ from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.handle import SessionHandle
 from dragoman.session.options import SessionConfig
-from dragoman.session.ports import AgentRuntime, Run, Session
+from dragoman.session.ports import RuntimePort, RunPort, SessionPort
 from dragoman.workspace import Workspace
 
 # Seconds until a check gives up waiting: far more than anything here takes.
@@ -47,7 +47,7 @@ class Subject(Protocol):
     def folder(self) -> Path:
         """A folder for sessions to work in."""
 
-    def open(self) -> AbstractAsyncContextManager[AgentRuntime]:
+    def open(self) -> AbstractAsyncContextManager[RuntimePort]:
         """A runtime, started; closed when the context is left. A second one continues the first one's sessions."""
 
 
@@ -67,7 +67,7 @@ def _check(function: Check) -> Check:
 
 
 @asynccontextmanager
-async def _session(subject: Subject, on_permission: OnPermission | None = None) -> AsyncIterator[Session]:
+async def _session(subject: Subject, on_permission: OnPermission | None = None) -> AsyncIterator[SessionPort]:
     async with subject.open() as runtime, await runtime.open_session(_config(subject, on_permission)) as session:
         yield session
 
@@ -76,7 +76,7 @@ def _config(subject: Subject, on_permission: OnPermission | None = None) -> Sess
     return SessionConfig(workspace=Workspace(subject.folder), on_permission=on_permission)
 
 
-async def _all(run: Run) -> list[Event]:
+async def _all(run: RunPort) -> list[Event]:
     return [event async for event in run]
 
 
@@ -91,7 +91,7 @@ def _raising(kind: type[DragomanError], saying: str = "") -> Iterator[None]:
     raise AssertionError(f"{kind.__name__} should have been raised")
 
 
-async def _failure(run: Run) -> DragomanError:
+async def _failure(run: RunPort) -> DragomanError:
     try:
         result = await run
     except DragomanError as failure:
@@ -247,7 +247,7 @@ async def an_empty_prompt_is_refused_at_once(subject: Subject) -> None:
 # -- cancelling
 
 
-async def _until_it_speaks(run: Run) -> None:
+async def _until_it_speaks(run: RunPort) -> None:
     async for event in run:
         if isinstance(event, events.AssistantDelta):
             return

@@ -14,7 +14,7 @@ from dragoman.agents.demo.session import World
 from dragoman.agents.demo.store import SessionStore
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.scripted import AgentMain, AgentSide
-from dragoman.wire.connection import Connection
+from dragoman.wire.connection import RpcConnection
 
 
 def demo_spec(home: Path, *, pace: float = 0.0) -> AgentSpec:
@@ -45,7 +45,7 @@ def demo_in_memory(home: Path, *, pace: float = 0.0) -> AgentMain:
             pace=pace, sleep=asyncio.sleep, now=time.time, exit=leave, stderr=_Stderr(side), write_raw=side.write
         )
         agent = DemoAgent(SessionStore(home), world)
-        connection = Connection(side, agent)
+        connection = RpcConnection(side, agent)
         agent.attach(connection)
         ended = loop.create_task(connection.wait_ended())
         either: set[asyncio.Future[Any]] = {ended, left}

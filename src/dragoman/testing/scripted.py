@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TypeAlias
 import msgspec
 
 from dragoman.errors import METHOD_NOT_FOUND, DragomanError
-from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.connection import RpcConnection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 from dragoman.wire.transport import Transport
 
@@ -156,7 +156,7 @@ class ScriptedAgent:
         """`capabilities` are the agent's, as on the wire; `initialize` and `session` are merged into those answers."""
         self.heard: list[ReceivedRequest] = []
         self.overlapped = False
-        self.connection: Connection
+        self.connection: RpcConnection
         self.side: AgentSide
         self._script = script
         self._session = session or {}
@@ -177,7 +177,7 @@ class ScriptedAgent:
         loop = asyncio.get_running_loop()
         self.side = side
         self._exit = loop.create_future()
-        self.connection = Connection(side, self)
+        self.connection = RpcConnection(side, self)
         ended = loop.create_task(self.connection.wait_ended())
         either: set[asyncio.Future[Any]] = {ended, self._exit}
         try:

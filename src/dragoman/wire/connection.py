@@ -1,4 +1,4 @@
-"""`Connection`: a peer on a transport. It is the only reader of a link, and writes everything that is sent over it.
+"""`RpcConnection`: a peer on a transport. It is the only reader of a link, and writes everything that is sent over it.
 
 Promised: the handler gets messages in the order of the wire, and a caller gets its answer only after everything that
 came before it. Nothing is read while the handler is not ready, so that a slow consumer slows the other side instead of
@@ -83,7 +83,7 @@ class Handler(Protocol):
 
 
 class Call:
-    """A request under way. `id` is known at once; `Connection.result` waits for the answer."""
+    """A request under way. `id` is known at once; `RpcConnection.result` waits for the answer."""
 
     def __init__(self, request_id: RequestId, method: str, answer: asyncio.Future[Reply]) -> None:
         self.id = request_id
@@ -100,7 +100,7 @@ class _IncomingRequest:
         self.is_withdrawn = False
 
 
-class Connection:
+class RpcConnection:
     def __init__(
         self,
         transport: Transport,

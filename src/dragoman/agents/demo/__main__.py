@@ -12,7 +12,7 @@ import time
 from dragoman.agents.demo.agent import DemoAgent
 from dragoman.agents.demo.session import World
 from dragoman.agents.demo.store import SessionStore, store_folder
-from dragoman.wire.connection import Connection
+from dragoman.wire.connection import RpcConnection
 from dragoman.wire.stdio import stdio_transport
 from dragoman.wire.transport import Transport
 
@@ -85,7 +85,7 @@ async def serve() -> int:
     )
     login_required = os.environ.get("DRAGOMAN_DEMO_AUTH") == "required"
     agent = DemoAgent(SessionStore(store_folder(os.environ)), world, login_required=login_required)
-    connection = Connection(transport, agent)
+    connection = RpcConnection(transport, agent)
     agent.attach(connection)
     ended = loop.create_task(connection.wait_ended())
     stopped = loop.create_task(stop.wait())

@@ -29,7 +29,7 @@ from dragoman.errors import (
 )
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.connection import RpcConnection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 
 Method: TypeAlias = Callable[[Any], Awaitable[object]]
@@ -112,7 +112,7 @@ class DemoAgent:
             "session/prompt": (acp.PromptRequest, self._prompt),
         }
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: RpcConnection) -> None:
         self._connection = connection
 
     # -- what the connection tells

@@ -23,7 +23,7 @@ from dragoman.agents.demo.store import SavedSession, new_id
 from dragoman.errors import INTERNAL_ERROR, Cancelled, RequestFailed
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import Connection
+from dragoman.wire.connection import RpcConnection
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -199,7 +199,7 @@ class Tool:
 
 class PromptRun:
     def __init__(
-        self, session: Session, connection: Connection, client: acp.ClientCapabilities, world: World, logged_in: bool
+        self, session: Session, connection: RpcConnection, client: acp.ClientCapabilities, world: World, logged_in: bool
     ) -> None:
         self.session = session
         self.connection = connection
