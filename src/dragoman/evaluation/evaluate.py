@@ -257,8 +257,8 @@ class ModelConfig(SessionSettings, frozen=True, kw_only=True):
     """The agent and its settings. None means the agent's own default."""
 
     agent: Agent | None = None  # the configured default
-    env: dict[str, str | None] = {}
-    headers: dict[str, str] = {}
+    env: dict[str, str | None] = msgspec.field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):

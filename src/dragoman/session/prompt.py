@@ -105,9 +105,7 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
         case acp.TextContent() | acp.ResourceLink():
             return part
         case _:
-            raise InputError(
-                f"a prompt is made of texts, attachments and content blocks; got {part!r:.80}"
-            )
+            raise InputError(f"a prompt is made of texts, attachments and content blocks; got {part!r:.80}")
 
 
 def _text_resource(uri: str, name: str, text: str, mime_type: str, capabilities: Capabilities) -> acp.ContentBlock:

@@ -33,7 +33,7 @@ from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.handle import SessionHandle
 from dragoman.session.options import SessionConfig
-from dragoman.session.ports import RuntimePort, RunPort, SessionPort
+from dragoman.session.ports import RunPort, RuntimePort, SessionPort
 from dragoman.workspace import Workspace
 
 # Seconds until a check gives up waiting: far more than anything here takes.
