@@ -42,7 +42,9 @@ SOURCES: dict[str, frozenset[str] | None] = {
 LINE_LENGTH = 120  # as in pyproject.toml
 
 # Base classes without fields, and declarations that are not sent.
-ROOTS = frozenset({"Model", "FromClient", "Struct", "Generic", "Route", "Declaration", "Method"})
+ROOTS = frozenset(
+    {"Model", "FromClient", "Struct", "Generic", "Route", "Declaration", "Method", "SessionSettings", "SettingOptions"}
+)
 
 NAMES = {
     "str": "string",
