@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-LIMIT = 40.0
+TIMEOUT_S = 40.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 
@@ -70,7 +70,7 @@ class Cli:
         if stdin is not None:
             options["stdin"] = subprocess.PIPE
         process = self.start(*arguments, **options)
-        out, err = process.communicate(stdin, timeout=LIMIT)
+        out, err = process.communicate(stdin, timeout=TIMEOUT_S)
         return Done(process.returncode, out, err)
 
     def holding(self, before: str = "") -> str:
@@ -84,9 +84,9 @@ class Cli:
         return f"sh {script}"
 
     def wait_until_all_are_gone(self, reading: int) -> None:
-        """Blocks until nobody holds the lifeline any more."""
+        """Wait until no process holds the lifeline any more."""
         while True:
-            ready, _, _ = select.select([reading], [], [], LIMIT)
+            ready, _, _ = select.select([reading], [], [], TIMEOUT_S)
             assert ready, "someone still holds the lifeline"
             if not os.read(reading, 4096):
                 return
@@ -99,7 +99,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     for process in runner.started:
         if process.poll() is None:  # the test failed: the reaper sees to the rest
             process.send_signal(signal.SIGKILL)
-            process.wait(LIMIT)
+            process.wait(TIMEOUT_S)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
@@ -109,7 +109,7 @@ def read_until(fd: int, expected: bytes) -> bytes:
     """Read a descriptor byte by byte, up to and including the expected bytes."""
     output = b""
     while not output.endswith(expected):
-        ready, _, _ = select.select([fd], [], [], LIMIT)
+        ready, _, _ = select.select([fd], [], [], TIMEOUT_S)
         assert ready, f"waited in vain for {expected!r}; heard {output!r}"
         data = os.read(fd, 1)
         assert data, f"it ended without {expected!r}; heard {output!r}"
@@ -136,7 +136,7 @@ class Terminal:
     def rest(self) -> str:
         output = b""
         while True:
-            ready, _, _ = select.select([self.master], [], [], LIMIT)
+            ready, _, _ = select.select([self.master], [], [], TIMEOUT_S)
             assert ready, f"it does not end; heard {output!r}"
             try:
                 data = os.read(self.master, 4096)
@@ -147,7 +147,7 @@ class Terminal:
             output += data
 
     def code(self) -> int:
-        return self.process.wait(LIMIT)
+        return self.process.wait(TIMEOUT_S)
 
 
 On: TypeAlias = Callable[..., Terminal]

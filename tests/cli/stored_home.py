@@ -13,7 +13,7 @@ from dragoman.journal import open_journal
 from dragoman.journal.sqlite import SqliteJournal
 from journal.talk import Talk
 
-from .conftest import LIMIT, Cli
+from .conftest import TIMEOUT_S, Cli
 
 # An afternoon, so that no time zone moves it to another day.
 NOON = 1_794_744_000.0
@@ -56,7 +56,7 @@ def shown(cli: Cli, width: int, *arguments: str, typed: bytes = b"") -> str:
         if typed:
             os.write(master, typed)
         while True:
-            ready, _, _ = select.select([master], [], [], LIMIT)
+            ready, _, _ = select.select([master], [], [], TIMEOUT_S)
             assert ready, f"it does not end; heard {heard!r}"
             try:
                 data = os.read(master, 4096)
@@ -67,5 +67,5 @@ def shown(cli: Cli, width: int, *arguments: str, typed: bytes = b"") -> str:
             heard += data
     finally:
         os.close(master)
-    process.wait(LIMIT)
+    process.wait(TIMEOUT_S)
     return heard.decode().replace("\r\n", "\n")

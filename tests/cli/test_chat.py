@@ -13,7 +13,7 @@ import termios
 
 import pytest
 
-from .conftest import LIMIT, Cli, On, Terminal, without_looks
+from .conftest import TIMEOUT_S, Cli, On, Terminal, without_looks
 
 ENTER, NEWLINE, CTRL_C, CTRL_D, CTRL_R, TAB, UP = b"\r", b"\x1b\r", b"\x03", b"\x04", b"\x12", b"\t", b"\x1b[A"
 READY = b"access ask"  # the end of the status line, which is drawn last
@@ -405,4 +405,4 @@ def test_without_colours_none_are_shown(on_terminal: On) -> None:
 
 def test_only_a_chat_loads_what_draws_it() -> None:
     code = "import sys, dragoman.cli.main, dragoman.cli.run; sys.exit('prompt_toolkit' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=TIMEOUT_S).returncode == 0

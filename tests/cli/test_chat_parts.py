@@ -10,9 +10,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from dragoman.cli.chat import completion as chat_history
-from dragoman.cli.chat.commands import COMMANDS, is_command, read_command
+from dragoman.cli.chat.commands import COMMANDS, is_command, mentions, prompt_parts, read_command
 from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
-from dragoman.cli.chat.mentions import mentions, prompt_parts
 from dragoman.cli.chat.screen import Activity, status_line
 from dragoman.cli.screen import without_colours
 from dragoman.cli.text import columns

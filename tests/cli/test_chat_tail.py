@@ -7,10 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.chat.output import Tail
+from dragoman.cli.chat.line import Tail
 from dragoman.cli.output import Outbox
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
-from dragoman.cli.screen import Screen
+from dragoman.cli.screen import Ending, Line, MessageEnd, Piece, Screen, Span, Text, Thought
 from dragoman.cli.text import columns
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.cli.conversation import PieceMerger
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
+from dragoman.cli.screen import Ending, Line, MessageEnd, Piece, Span, Text, Thought
+from dragoman.cli.sessions.show import PieceMerger
 
 
 def settled(*pieces: Piece) -> Sequence[Piece]:

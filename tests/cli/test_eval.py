@@ -15,7 +15,7 @@ import pytest
 from dragoman.cli.eval import print_table
 from dragoman.evaluation.fleet import Outcome, compared
 
-from .conftest import LIMIT, Cli, On, read_until, without_looks
+from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
 
 ECHO: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -116,7 +116,7 @@ def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli,
     assert process.stdout is not None
     read_until(process.stdout.fileno(), b"\n")
     process.send_signal(number)
-    assert process.wait(LIMIT) == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert process.wait(TIMEOUT_S) == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
     os.set_blocking(lifeline, True)
     cli.wait_until_all_are_gone(lifeline)
     assert [each["task"] for each in outcomes(cli.workspace / "tasks.results.jsonl")] == ["quick"]
@@ -140,7 +140,7 @@ def test_it_is_killed_again_and_again_and_each_task_is_done_once(cli: Cli) -> No
         for _ in range(2):
             read_until(process.stdout.fileno(), b"\n")
         process.kill()
-        assert process.wait(LIMIT) == -signal.SIGKILL
+        assert process.wait(TIMEOUT_S) == -signal.SIGKILL
     done = cli(*command)
     assert done.code == 0, done.err
     found = outcomes(cli.workspace / "tasks.results.jsonl")
@@ -157,7 +157,7 @@ def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
     assert second.code == 2
     assert "another dragoman eval is writing" in second.err
     process.send_signal(signal.SIGINT)
-    assert process.wait(LIMIT) == 130
+    assert process.wait(TIMEOUT_S) == 130
 
 
 def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None:

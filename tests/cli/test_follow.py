@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from dragoman.cli.follow import Follower
+from dragoman.cli.screen import Follower
 from dragoman.record.events import AssistantDelta, Event
 
-from .conftest import LIMIT
+from .conftest import TIMEOUT_S
 
 
 class ScriptedRun:
@@ -55,7 +55,7 @@ class Screen:
 async def test_events_before_a_question_are_shown_before_it_and_later_ones_after_it() -> None:
     screen, run = Screen(), ScriptedRun()
     follower = Follower(screen.show)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         following = asyncio.create_task(follower.follow(run))
         run.say("one")
         await screen.shown.wait()
@@ -81,7 +81,7 @@ async def test_a_question_of_a_queued_run_waits_until_that_run_is_followed() -> 
         async with follower.floor(second):
             screen.texts.append("question")
 
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         following = asyncio.create_task(follower.follow(first))
         second.say("of the second")
         question = asyncio.create_task(ask())
@@ -97,6 +97,6 @@ async def test_a_question_of_a_queued_run_waits_until_that_run_is_followed() -> 
 
 async def test_a_question_of_no_run_waits_for_nothing() -> None:
     follower = Follower(Screen().show)
-    async with asyncio.timeout(LIMIT), follower.floor():
+    async with asyncio.timeout(TIMEOUT_S), follower.floor():
         assert not follower.is_free
     assert follower.is_free

@@ -21,7 +21,7 @@ from dragoman.wire.messages import Request
 
 from .conftest import Cli, On, without_looks
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 
@@ -50,7 +50,7 @@ class Person(Outbox):
         yield
 
     async def answer(self, question: Question) -> QuestionAnswer:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             answer = await self.asker(question)
         assert self._lines == [], "not all of it was asked for"
         return answer
@@ -179,7 +179,7 @@ async def test_what_was_typed_before_the_question_does_not_answer_it(people: lis
 async def test_a_cancelled_question_stops_listening_at_once(people: list[Person]) -> None:
     person = Person()
     people.append(person)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         task = asyncio.create_task(person.asker(form(name=NAME)))
         await person.was_asked.wait()
         task.cancel()

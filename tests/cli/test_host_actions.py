@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.host_actions import MAX_DIFF_LINES
-from dragoman.cli.pieces import Ending, Line
-from dragoman.cli.render import Renderer
-from dragoman.cli.screen import without_colours
+from dragoman.cli.render import MAX_DIFF_LINES, Renderer
+from dragoman.cli.screen import Ending, Line, without_colours
 from dragoman.record import events
 from dragoman.wire.vocabulary import Diff, PermissionOption, ToolCallLocation
 

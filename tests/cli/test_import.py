@@ -16,7 +16,7 @@ from dragoman.translate.translator import PROVIDERS
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
-from .conftest import LIMIT, Cli, On, read_until, without_looks
+from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
 
 
 def write(cli: Cli, name: str = f"{SESSION}.jsonl", prompt: str = "What is this?", more: bytes = b"") -> Path:
@@ -232,7 +232,7 @@ def test_interrupted_it_goes_on_the_next_time(owner: Cli) -> None:
     assert process.stderr is not None
     read_until(process.stderr.fileno(), b" of 200 files")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=LIMIT)
+    _, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     assert b"Stopped." in err
     some = len(json.loads(owner("sessions", "list", "--json", "-n", "0").out))

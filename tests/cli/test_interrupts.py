@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import pytest
 
-from .conftest import LIMIT, Cli, read_until
+from .conftest import TIMEOUT_S, Cli, read_until
 
 Start: TypeAlias = Callable[..., "RunningCommand"]
 
@@ -38,7 +38,7 @@ class RunningCommand:
         """Return the exit code and the rest of stderr, once no process of the run is left."""
         assert self.process.stderr is not None
         stderr = self.process.stderr.read().decode()
-        code = self.process.wait(LIMIT)
+        code = self.process.wait(TIMEOUT_S)
         self._cli.wait_until_all_are_gone(self._lifeline)
         return code, stderr
 
@@ -136,6 +136,6 @@ def test_a_full_disk_is_said(cli: Cli) -> None:
         process = cli.start("run", "hello", stdout=full)
         assert process.stderr is not None
         stderr = process.stderr.read().decode()
-    assert process.wait(LIMIT) == 1
+    assert process.wait(TIMEOUT_S) == 1
     assert "dragoman: the output cannot be written: No space left on device" in stderr
     assert "Traceback" not in stderr

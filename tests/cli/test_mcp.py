@@ -13,7 +13,7 @@ import httpx
 import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
-from .conftest import LIMIT, Cli, On
+from .conftest import TIMEOUT_S, Cli, On
 
 SHOP = '''
 import dragoman
@@ -52,7 +52,7 @@ def parameters(cli: Cli, *arguments: str) -> StdioServerParameters:
 
 async def test_the_tools_of_a_module_are_served_over_stdio(shop: Cli) -> None:
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         stdio_client(parameters(shop, "shop.py:tools", "--state", "shop.py:stock")) as (reading, writing),
         ClientSession(reading, writing) as agent,
     ):
@@ -65,7 +65,7 @@ async def test_the_tools_of_a_module_are_served_over_stdio(shop: Cli) -> None:
 
 async def test_a_module_alone_means_what_is_marked_in_it(shop: Cli) -> None:
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         stdio_client(parameters(shop, "shop", "--name", "shop")) as (reading, writing),
         ClientSession(reading, writing) as agent,
     ):
@@ -91,13 +91,13 @@ def over_http(cli: Cli, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], s
     assert process.stdout is not None
     yield process, process.stdout.readline().decode().strip()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT) == 0
+    assert process.wait(TIMEOUT_S) == 0
 
 
 def ping(url: str, token: str) -> int:
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    return httpx.post(url, json=body, headers=headers, timeout=LIMIT, trust_env=False).status_code
+    return httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_S, trust_env=False).status_code
 
 
 def test_over_http_it_prints_its_address_and_a_token_and_ends_when_told(shop: Cli) -> None:

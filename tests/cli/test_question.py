@@ -12,16 +12,13 @@ import msgspec
 import pytest
 
 from dragoman.cli.ask import PermissionPrompt, answer_with, choices, details, fold_lines, headline, lasting_answers
-from dragoman.cli.follow import Follower
-from dragoman.cli.output import Outbox
-from dragoman.cli.pieces import Span
-from dragoman.cli.screen import CLEAR_LINE, Screen, without_colours
-from dragoman.cli.stdin import chosen_index
+from dragoman.cli.output import Outbox, chosen_index
+from dragoman.cli.screen import CLEAR_LINE, Follower, Screen, Span, without_colours
 from dragoman.cli.text import columns
 from dragoman.host.permission import Option, PermissionRequest
 from dragoman.wire.vocabulary import Diff
 
-from .conftest import LIMIT, Cli, On, without_looks
+from .conftest import TIMEOUT_S, Cli, On, without_looks
 
 OPTIONS = (Option("yes", "Allow", "allow_once"), Option("no", "Reject", "reject_once"))
 
@@ -133,7 +130,9 @@ def make_request(**changes: object) -> PermissionRequest:
 
 def shown(request: PermissionRequest, width: int = 80) -> str:
     lines = details(request, Path("/project"), limited=True)
-    return "\n".join(map(without_colours, (headline(request, width), *lines, *choices(request, width, cut=False))))
+    return "\n".join(
+        map(without_colours, (headline(request, width), *lines, *choices(request, width, is_truncated=False)))
+    )
 
 
 def test_a_question_tells_command_paths_and_changes() -> None:
@@ -176,7 +175,7 @@ async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             answer = asyncio.create_task(asker(request))
             await screen.prompts.get()
             os.write(master, b"1\n")
@@ -278,7 +277,7 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             first = asyncio.create_task(asker(make_request(title="First")))
             second = asyncio.create_task(asker(make_request(title="Second")))
             await screen.prompts.get()
@@ -302,7 +301,7 @@ async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFi
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     long = make_request(command="\n".join(f"echo {number}" for number in range(50)), raw_input={"text": "x" * 5000})
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             answer = asyncio.create_task(asker(long))
             await screen.prompts.get()
             short = capfd.readouterr().err
@@ -330,7 +329,7 @@ async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> 
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             first = asyncio.create_task(asker(make_request()))
             await screen.prompts.get()
             first.cancel()
@@ -364,7 +363,7 @@ async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             asking = asyncio.create_task(asker(make_request()))
             await screen.prompts.get()
             os.write(master, typed)

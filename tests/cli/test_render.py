@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.cli.figures import duration, size, usage_parts
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Text, Thought
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import without_colours
+from dragoman.cli.screen import Ending, Line, MessageEnd, Piece, Text, Thought, without_colours
+from dragoman.cli.text import duration, size, usage_parts
 from dragoman.record import events, rows
 from dragoman.record.notes import Difference
 from dragoman.wire.vocabulary import Content, Cost, Diff, TextContent, ToolCallContent, ToolCallLocation
@@ -257,9 +256,9 @@ def test_figures_are_short() -> None:
     ("difference", "reason"),
     [
         (Difference("prompt", recorded="add a test"), 'it leaves out "add a test"'),
-        (Difference("answer", recorded="Done.", replayed="Undone."), '"Undone." is not kept here'),
+        (Difference("answer", recorded="Done.", replayed="Undone."), '"Undone." is not recorded here'),
         (Difference("tool_calls", recorded="Write a.py"), 'it leaves out the tool calls of a run: "Write a.py"'),
-        (Difference("tool_calls", replayed="rm \x1b[31ma.py"), '"rm a.py" is not kept here'),
+        (Difference("tool_calls", replayed="rm \x1b[31ma.py"), '"rm a.py" is not recorded here'),
     ],
 )
 def test_a_history_that_differs_is_one_line(difference: Difference, reason: str) -> None:

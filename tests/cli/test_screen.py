@@ -6,8 +6,18 @@ from collections.abc import Iterable
 import pytest
 
 from dragoman.cli.output import STDERR, STDOUT, Outbox
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
-from dragoman.cli.screen import CLEAR_LINE, Screen, without_colours
+from dragoman.cli.screen import (
+    CLEAR_LINE,
+    Ending,
+    Line,
+    MessageEnd,
+    Piece,
+    Screen,
+    Span,
+    Text,
+    Thought,
+    without_colours,
+)
 
 
 class RecordingOutbox(Outbox):

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from dragoman.cli.command import how_long_ago, when
-from dragoman.cli.session_filter import filter_sessions, parse_time
+from dragoman.cli.options import filter_sessions, parse_time
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
 from dragoman.hub.identity import this_process

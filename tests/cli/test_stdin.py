@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.stdin import prompt_parts
+from dragoman.cli.plan import prompt_parts
 from dragoman.errors import InputError
 from dragoman.session.prompt import FileAttachment, ImageAttachment, TextAttachment
 

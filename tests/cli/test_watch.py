@@ -17,7 +17,7 @@ from dragoman.translate.translator import PROVIDERS
 from translate.claude_talk import SESSION, Transcript
 from translate.watched import append, lines, transcript_in
 
-from .conftest import LIMIT, Cli, On, read_until, without_looks
+from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def said_now(prompt: str = "What is this?", session: str = SESSION) -> list[byte
 
 def stopped(process: subprocess.Popen[bytes]) -> tuple[str, str]:
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=LIMIT)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     return out.decode(), err.decode()
 
@@ -196,7 +196,7 @@ def test_it_ends_when_nobody_reads_what_it_shows(owner: Cli) -> None:
     assert process.stderr is not None
     read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n")
     process.stdout.close()
-    assert process.wait(LIMIT) in (0, 141)
+    assert process.wait(TIMEOUT_S) in (0, 141)
 
 
 def test_a_path_that_is_not_there_is_refused(owner: Cli) -> None:

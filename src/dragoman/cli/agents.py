@@ -40,8 +40,7 @@ def agents(as_json: bool) -> int:
 
     from dragoman.agents.find import survey
     from dragoman.agents.preset import get, load_presets
-    from dragoman.cli import exits
-    from dragoman.cli.output import terminal_width
+    from dragoman.cli.command import print_error, print_json
     from dragoman.config import load
     from dragoman.errors import DragomanError
 
@@ -51,13 +50,9 @@ def agents(as_json: bool) -> int:
         get(settings.agent, presets)
         findings = asyncio.run(survey(presets, environ=dict(os.environ)))
     except DragomanError as error:
-        sys.stderr.write(exits.message_of(error, width=terminal_width()))
-        return exits.code_of_error(error, opened=False)
+        return print_error(error, opened=False)
     if as_json:
-        import msgspec
-
-        listed = [_record(finding, settings.agent) for finding in findings]
-        click.echo(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+        print_json([_record(finding, settings.agent) for finding in findings])
     else:
         _print(findings, settings.agent)
     return 0

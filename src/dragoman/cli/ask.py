@@ -13,10 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.follow import Floor
-from dragoman.cli.pieces import Span, Style
-from dragoman.cli.screen import Screen
-from dragoman.cli.stdin import chosen_index, forget_typed, read_line
+from dragoman.cli.output import chosen_index, forget_typed, read_line
+from dragoman.cli.screen import Floor, Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line
 from dragoman.host.permission import Option, PermissionAnswer, PermissionRequest
 from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
@@ -27,7 +25,7 @@ MAX_LINES = 16
 # Characters of one of them: less than a screen, so that blanks cannot push its beginning out of sight.
 MAX_CHARACTERS = 1_200
 MAX_INPUT_CHARACTERS = 600
-# Typed to see the rest.
+# The answer that shows the rest.
 SHOW_ALL = "a"
 # Before the continuation of a line.
 _CONTINUATION = "      "
@@ -37,14 +35,14 @@ NEVER = "never"
 
 _MARKS: dict[str, Style] = {"+": "good", "-": "bad"}
 
-# What an option does is its kind; its name is the agent's word, and could say the contrary.
+# The kind of an option says what it does; its name is the agent's, and could say the contrary.
 _EFFECTS = {
     "allow_once": "allows it once",
     "allow_always": "allows it always",
     "reject_once": "refuses it once",
     "reject_always": "refuses it always",
 }
-# In this order, whatever the agent's: who has got used to 1 for once must not find "always" there with the next agent.
+# In this order, whatever the agent's: 1 must not mean "once" with one agent and "always" with the next.
 _ORDER = (*_EFFECTS,)
 # In place of a name that is no more than the kind.
 _NAMES = {
@@ -53,7 +51,7 @@ _NAMES = {
     "reject_once": "Reject once",
     "reject_always": "Always reject",
 }
-# Names that say it themselves.
+# Names that say what the option does.
 _PLAIN_NAMES = {
     "allow": "allow_once",
     "allow once": "allow_once",
@@ -85,15 +83,16 @@ class PermissionPrompt:
 
     async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
         short, whole = (list(details(request, self._cwd, limited=limited)) for limited in (True, False))
-        cut = short != whole
-        self._put(request, short, cut=cut)
+        is_truncated = short != whole
+        self._put(request, short, is_truncated=is_truncated)
         if not request.options:
             self._say(Span("  The agent offers no answers to choose from: rejected.", "bad"))
             return request.reject()
         forget_typed(self._fd)
         numbers = f"1-{len(request.options)}"
         while True:
-            await self._screen.ask((Span(f"Your answer ({numbers}{f', {SHOW_ALL}' if cut else ''}): ", "question"),))
+            ways = f"{numbers}, {SHOW_ALL}" if is_truncated else numbers
+            await self._screen.ask((Span(f"Your answer ({ways}): ", "question"),))
             line = await read_line(self._fd)
             if line is None:
                 self._say(Span("  No answer: rejected.", "bad"))
@@ -103,18 +102,18 @@ class PermissionPrompt:
                 return answer_with(request, sorted_options(request)[number])
             if (word := line.strip().lower()) in lasting_answers(request):
                 return request.allow(always=True) if word == ALWAYS else request.reject(always=True)
-            if cut and line.strip().lower() == SHOW_ALL:
-                cut = False
-                self._put(request, whole, cut=cut)
+            if is_truncated and line.strip().lower() == SHOW_ALL:
+                is_truncated = False
+                self._put(request, whole, is_truncated=is_truncated)
             else:
                 words = [f"a number from 1 to {len(request.options)}", *lasting_answers(request)]
-                also = f", or {SHOW_ALL} to show everything" if cut else ""
+                also = f", or {SHOW_ALL} to show everything" if is_truncated else ""
                 self._say(Span(f"  Please type {' or '.join(words)}{also}.", "dim"))
 
-    def _put(self, request: PermissionRequest, lines: Iterable[tuple[Span, ...]], *, cut: bool) -> None:
+    def _put(self, request: PermissionRequest, lines: Iterable[tuple[Span, ...]], *, is_truncated: bool) -> None:
         self._screen.part()
         self._say(*headline(request, self.width))
-        for spans in (*lines, *choices(request, self.width, cut=cut)):
+        for spans in (*lines, *choices(request, self.width, is_truncated=is_truncated)):
             for line in fold_lines(spans, self.width):
                 self._say(*line)
 
@@ -123,21 +122,21 @@ class PermissionPrompt:
 
 
 def answer_with(request: PermissionRequest, option: Option) -> PermissionAnswer:
-    """The option that was chosen; where its id also stands for one that allows, a no would be a yes: cancelled."""
+    """Answer with the chosen option; cancel where its id is also that of an option that allows: a no would be a yes."""
     if not option.allows and any(other.allows and other.id == option.id for other in request.options):
         return request.cancel()
     return request.select(option.id)
 
 
 def sorted_options(request: PermissionRequest) -> list[Option]:
-    """The agent's options as they are numbered: by what they do, those that it calls its own way last."""
+    """Return the agent's options as they are numbered: by what they do, those of an unknown kind last."""
     return sorted(
         request.options, key=lambda option: _ORDER.index(option.kind) if option.kind in _ORDER else len(_ORDER)
     )
 
 
 def lasting_answers(request: PermissionRequest) -> list[str]:
-    """Our own lasting answers, where the agent offers none.
+    """Return our own lasting answers, where the agent offers none.
 
     They are whole words: a habit of typing `y` must not become a rule.
     """
@@ -148,7 +147,7 @@ def lasting_answers(request: PermissionRequest) -> list[str]:
 
 
 def fold_lines(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
-    """The same in lines that fit, the later ones set in: at the margin of a terminal stands only what we say."""
+    """Break into lines that fit, the later ones indented: only our own text begins at the margin."""
     line: list[Span] = []
     room = width - 1
     for span in spans:
@@ -179,7 +178,7 @@ def headline(request: PermissionRequest, width: int) -> tuple[Span, ...]:
 
 
 def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable[tuple[Span, ...]]:
-    """The action, line by line; with `limited`, only the number of the lines that do not fit is given."""
+    """Show the action, line by line; with `limited`, lines that do not fit are only counted."""
     lines = MAX_LINES if limited else None
     if request.command is not None:
         yield from _block("$ ", request.command, lines)
@@ -201,9 +200,8 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
         yield from _block("", _compact(request.raw_input, MAX_INPUT_CHARACTERS if limited else None), lines)
 
 
-def choices(request: PermissionRequest, width: int, *, cut: bool) -> Iterable[tuple[Span, ...]]:
-    """The agent's options, by number; and our own answers for good, and our own way to see what was left out, by words
-    and a letter, as none of them."""
+def choices(request: PermissionRequest, width: int, *, is_truncated: bool) -> Iterable[tuple[Span, ...]]:
+    """Show the agent's options by number, our own lasting answers by words, and the way to see the rest by a letter."""
     for number, option in enumerate(sorted_options(request), start=1):
         effect = _effect(option)
         name = one_line(_NAMES[option.kind] if _is_kind(option) else option.name, max(8, width - 6 - len(effect)))
@@ -212,7 +210,7 @@ def choices(request: PermissionRequest, width: int, *, cut: bool) -> Iterable[tu
         names = ", ".join(words)
         effect = one_line("Remember the answer for this workspace", max(8, width - 4 - len(names)))
         yield (Span(f"  {names}", "question"), Span(f"  {effect}", "dim"))
-    if cut and request.options:
+    if is_truncated and request.options:
         yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show everything first", "dim"))
 
 
@@ -227,7 +225,7 @@ def _effect(option: Option) -> str:
 
 
 def _surroundings(raw_input: object, cwd: Path, limit: int | None) -> Iterable[tuple[Span, ...]]:
-    """The folder of a command and its variables: with either, the same words do something else."""
+    """Show the folder of a command and its variables: with either, the same command does something else."""
     fields = raw_input if isinstance(raw_input, dict) else {}
     where = working_folder(fields, cwd)
     if where is None:
@@ -255,7 +253,7 @@ def _diff_lines(lines: list[tuple[str, str]], limit: int | None) -> Iterable[tup
 
 
 def _within(lines: list[str], limit: int | None) -> tuple[list[str], str]:
-    """As many of the lines as are shown, and what is to be fields of the rest."""
+    """Return the lines that are shown, and a description of the rest."""
     room = MAX_CHARACTERS
     for index, line in enumerate(lines[:limit] if limit is not None else ()):
         if len(line) > room:
@@ -276,7 +274,7 @@ def _shown(path: str, cwd: Path) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """A line that was broken in two could look like an option, or like a question of ours."""
+    """Escape line ends: a line that was broken in two could look like an option, or like a question of ours."""
     return exact(text).replace("\n", "\\n")
 
 

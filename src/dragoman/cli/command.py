@@ -1,4 +1,4 @@
-"""Shared by the commands: run a command, open the journal, print JSON, notes and errors."""
+"""Shared by the commands: run a command, open the journal or an output file, print tables, JSON, notes and errors."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec
+from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeAlias
 
 import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.output import STDERR, STDOUT, OutputLost, terminal_width
+from dragoman.cli.output import STDERR, STDIN, STDOUT, OutputLost, terminal_width
 from dragoman.cli.progress import Progress
-from dragoman.cli.text import ELLIPSIS, columns, cut, inert_json, plain
+from dragoman.cli.text import ELLIPSIS, columns, inert_json, plain, truncate
 from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
+from dragoman.fileio import replacing
+from dragoman.hub.identity import is_alive
 from dragoman.journal import journal_path, open_journal
 from dragoman.journal.maintenance import rebuild
 from dragoman.journal.protocols import Journal
+from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
+from dragoman.translate.ingest.report import is_at_work
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +81,7 @@ def print_error(error: DragomanError, *, opened: bool = True, verbose: bool = Fa
 
 
 def journal_file() -> Path:
-    """The path of the journal, which need not exist."""
+    """Return the path of the journal, which need not exist."""
     return journal_path(load().home)
 
 
@@ -104,12 +109,75 @@ async def open_existing() -> AsyncIterator[SqliteJournal]:
         yield journal
 
 
+def save_path(text: str, by: str = "--save") -> Path:
+    """Check that a file may be written there; `by` names the option, in errors."""
+    path = Path(text).expanduser()
+    if path.is_dir():
+        raise InputError(f"{by}: {path} is a folder", guidance="Name a file in it.")
+    if not path.parent.is_dir():
+        raise InputError(f"{by}: the folder {path.parent} does not exist")
+    if path.exists() and not path.is_file():
+        # Replaced by a file it would be gone: /dev/null, /dev/stdout.
+        raise InputError(f"{by}: {path} is not a regular file", guidance="Name a file; it is overwritten.")
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def open_output(output: str | None) -> Iterator[Callable[[bytes], object]]:
+    """Open stdout, or a file that is replaced as a whole when all of it is written."""
+    if output is None:
+        write = sys.stdout.buffer.write
+        yield (lambda data: write(inert_json(data))) if os.isatty(STDOUT) else write
+        sys.stdout.buffer.flush()
+        return
+    path = save_path(output, "-o")
+    try:
+        with replacing(path) as file:
+            yield file.write
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+State: TypeAlias = Literal["running", "interrupted", "idle"]
+
+
+async def state_of(journal: Journal, session: Session) -> State:
+    if session.status == "interrupted":
+        return "interrupted"
+    if session.status != "running":
+        return "idle"
+    owner = await journal.owner(session.id)
+    if session.imported and (owner is None or owner.process is None):
+        # A transcript that was left in the middle of a run never records its end.
+        return "running" if is_at_work(session, time.time()) else "idle"
+    return "running" if await is_open_elsewhere(journal, session.id) else "interrupted"
+
+
+async def is_open_elsewhere(journal: Journal, session_id: str) -> bool:
+    """Test whether a living process has the session open."""
+    owner = await journal.owner(session_id)
+    return owner is not None and owner.process is not None and is_alive(owner.process)
+
+
 # -- printing
 
 
-def print_json(content: object) -> None:
-    data = msgspec.json.format(msgspec.json.encode(content), indent=2)
+def print_json(content: object, *, indent: int = 2) -> None:
+    """Print JSON, with an `indent` of 0 on one line; on a terminal nothing in it acts."""
+    data = msgspec.json.encode(content)
+    data = msgspec.json.format(data, indent=indent) if indent else data
     click.echo((inert_json(data) if os.isatty(STDOUT) else data).decode())
+
+
+def confirm(question: str, *, action: str, details: Iterable[str] = ()) -> bool:
+    """Show the details and ask the user; InputError without a terminal. `--yes` does the `action` without asking."""
+    if not os.isatty(STDIN):
+        raise InputError(
+            "there is no terminal to ask for confirmation", guidance=f"Use --yes to {action} without asking."
+        )
+    for line in details:
+        click.echo(line, err=True)
+    return click.confirm(question, err=True)
 
 
 def styled(text: str, **look: bool | str) -> str:
@@ -122,7 +190,7 @@ def has_colours() -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal that stdout is; practically unlimited where it is none."""
+    """Return the columns of the terminal that stdout is; practically unlimited where it is none."""
     return terminal_width(STDOUT) or UNLIMITED_WIDTH
 
 
@@ -153,7 +221,7 @@ class Table:
         self._table.add_row(*texts, style=style)
 
     def columns(self) -> int:
-        """The width that it takes where nothing is truncated."""
+        """Return the width that it takes where nothing is truncated."""
         from rich.measure import Measurement
 
         console = _console(UNLIMITED_WIDTH)
@@ -182,36 +250,37 @@ def _console(columns: int) -> Console:
     )
 
 
-def when(time: float) -> str:
-    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M")
+def when(at: float) -> str:
+    """Format a time, in seconds since the epoch, as a local day and minute."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def how_long_ago(time: float, now: float) -> str:
-    """A time as people say it: "5 min ago"; the day, where it was more than a week ago."""
-    seconds = max(0.0, now - time)
+def how_long_ago(at: float, now: float) -> str:
+    """Format a time as people say it: "5 min ago"; the day, where it was more than a week ago."""
+    seconds = max(0.0, now - at)
     if seconds < 60:
         return "just now"
     for unit, length, limit in (("min", 60, 60), ("h", 3600, 24), ("d", 86_400, 8)):
         if seconds < length * limit:
             return f"{int(seconds // length)} {unit} ago"
-    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d")
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: "1 session", "2 sessions"."""
+    """Format a number with its noun: "1 session", "2 sessions"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def folder(path: str) -> str:
-    """The path of a folder or file as people write it, on one line."""
+    """Format the path of a folder or file as people write it, on one line."""
     home = os.path.expanduser("~")
     written = "~" + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path
     return plain(written).replace("\n", "\\n")
 
 
 def end_of(text: str, room: int) -> str:
-    """The end of the text, in so many columns: the end of a path tells it from others."""
-    return text if columns(text) <= room else ELLIPSIS + cut(text[::-1], room).removesuffix(ELLIPSIS)[::-1]
+    """Return the end of the text, in `room` columns: the end of a path tells it from others."""
+    return text if columns(text) <= room else ELLIPSIS + truncate(text[::-1], room).removesuffix(ELLIPSIS)[::-1]
 
 
 def print_lines(*lines: str) -> None:

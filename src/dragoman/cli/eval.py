@@ -10,17 +10,17 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, TextIO
 
 import click
 import msgspec
 
 from dragoman.cli import exits
 from dragoman.cli.command import note, print_error
-from dragoman.cli.options import FILE
+from dragoman.cli.exits import Interrupts
+from dragoman.cli.options import FILE, parse_pair
 from dragoman.cli.progress import is_drawable, stderr_console
-from dragoman.cli.signals import Interrupts
-from dragoman.cli.text import plain
+from dragoman.cli.text import columns, one_line, plain, truncate
 from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
@@ -99,7 +99,7 @@ def eval_(**options: Any) -> int:
 
 
 class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options, as they were typed."""
+    """The options as typed."""
 
     tasks: str
     agents: tuple[str, ...]
@@ -131,9 +131,9 @@ class EvalPlan(msgspec.Struct, frozen=True, kw_only=True):
     out: Path
     options: dict[str, Any]
 
-    async def evaluated(self, task: Task, agent: str) -> PromptResponse[Any]:
-        wanted = task.output_schema(self.schema)
-        return await evaluate(self.agents[agent], task.prompt, output_type=wanted, **self.options)
+    async def evaluate(self, task: Task, agent: str) -> PromptResponse[Any]:
+        schema = task.output_schema(self.schema)
+        return await evaluate(self.agents[agent], task.prompt, output_type=schema, **self.options)
 
 
 def run_tasks(options: EvalOptions) -> int:
@@ -152,7 +152,7 @@ def prepare(options: EvalOptions) -> EvalPlan:
     settings = load(flags={"deadline": options.deadline, "idle_limit": options.idle_limit})
     cwd = Path(options.cwd or os.getcwd())
     tasks = Path(options.tasks)
-    env = dict(_pair(text, "--env", "NAME=VALUE") for text in options.env)
+    env = dict(parse_pair(text, "--env", "NAME=VALUE") for text in options.env)
     agents: dict[str, Agent] = {name: name for name in options.agents}
     for line in options.commands:
         try:
@@ -162,10 +162,9 @@ def prepare(options: EvalOptions) -> EvalPlan:
     agents = agents or {settings.agent: settings.agent}
     client = LocalClient(config=settings, env=env)
     for agent in agents.values():
-        client.spec_of(agent)  # a name that nobody knows is found now
+        client.spec_of(agent)  # raises for an unknown name
     schema = _schema(Path(options.schema)) if options.schema is not None else None
-    # Else each task would fail with it, and be taken as done.
-    Workspace(cwd)
+    Workspace(cwd)  # raises for a missing folder, as `parse_access` does for an unknown level, before a task fails
     parse_access(options.access)
     tools = tools_of(tool for where in options.tools for tool in load_tools(where, folder=Path.cwd()))
     return EvalPlan(
@@ -200,7 +199,7 @@ def _schema(path: Path) -> dict[str, Any]:
 def _budget(options: Sequence[str]) -> Budget | None:
     if not options:
         return None
-    named = dict(_pair(text, "--budget", "NAME=N") for text in options)
+    named = dict(parse_pair(text, "--budget", "NAME=N") for text in options)
     if unknown := [name for name in named if name not in Budget.__struct_fields__]:
         raise InputError(
             f"--budget: there is no {unknown[0]!r}; expected one of: {', '.join(Budget.__struct_fields__)}"
@@ -209,13 +208,6 @@ def _budget(options: Sequence[str]) -> Budget | None:
         return msgspec.convert(named, Budget, strict=False)
     except msgspec.ValidationError as error:
         raise InputError(f"--budget: {error}") from None
-
-
-def _pair(text: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InputError(f"{option} wants {form}; there is no name, or no equals sign, in what was given")
-    return name.strip(), value
 
 
 async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: TextIO) -> int:
@@ -232,7 +224,7 @@ async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: T
     fleet = Fleet(
         plan.tasks,
         agents,
-        plan.evaluated,
+        plan.evaluate,
         schema=plan.schema,
         model=options.model,
         jobs=options.jobs,
@@ -329,32 +321,31 @@ def _or_dash(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
 
 
-# Of an outcome, where it goes into a file: some errors are long. The file of outcomes has all of it.
-MAX_OUTCOME_CHARACTERS: Final = 500
+# Of an outcome in a log: some errors are long. The file of outcomes has all of it.
+MAX_OUTCOME_COLUMNS: Final = 500
 
-# Of what runs now, beside the bar.
-MAX_RUNNING_CHARACTERS: Final = 40
+# Of the names of running tasks, beside the bar.
+MAX_RUNNING_COLUMNS: Final = 40
 
 # Of an agent's name, where it is a command line; the table has all of it.
-MAX_NAME_CHARACTERS: Final = 24
+MAX_NAME_COLUMNS: Final = 24
+MAX_TASK_COLUMNS: Final = 40
+
+# Of an output that is wrong and of the expected one: less would say nothing.
+MIN_OUTPUT_COLUMNS: Final = 20
 _LOOKS: Final[dict[Status, str]] = {"ok": "green", "wrong": "yellow", "error": "red"}
 
 
-class ProgressView(Protocol):
-    def start(self, total: int, left: int, out: Path) -> None: ...
-    def begun(self, task: Task, agent: str) -> None: ...
-    def ended(self, outcome: Outcome) -> None: ...
-    def stop(self) -> None: ...
-
-
 def progress(*, quiet: bool, agents: int) -> ProgressView:
-    """`agents` is their number: a single one is not named in each line."""
+    """Create a view of the progress; `agents` is their number: a single one is not named in each line."""
     if quiet:
-        return _Quiet()
+        return ProgressView()
     return _Bars(agents) if is_drawable() else _Lines(agents)
 
 
-class _Quiet:
+class ProgressView:
+    """Shows nothing; the other views show how far the tasks are."""
+
     def start(self, total: int, left: int, out: Path) -> None:
         pass
 
@@ -368,7 +359,7 @@ class _Quiet:
         pass
 
 
-class _Lines(_Quiet):
+class _Lines(ProgressView):
     """A line for each finished task, in a log."""
 
     def __init__(self, agents: int) -> None:
@@ -381,11 +372,11 @@ class _Lines(_Quiet):
 
     def ended(self, outcome: Outcome) -> None:
         self._done += 1
-        line = f"[{self._done}/{self._total}] {outcome_line(outcome, named=self._named)}"
-        sys.stderr.write(f"{_cut(line, MAX_OUTCOME_CHARACTERS)}\n")
+        counted = f"[{self._done}/{self._total}]"
+        sys.stderr.write(f"{counted} {outcome_line(outcome, named=self._named, width=MAX_OUTCOME_COLUMNS)}\n")
 
 
-class _Bars(_Quiet):
+class _Bars(ProgressView):
     """A bar with the running tasks, and a line for each task that did not succeed."""
 
     def __init__(self, agents: int) -> None:
@@ -419,7 +410,7 @@ class _Bars(_Quiet):
         self._count[outcome.status] += 1
         self._bar.advance(self._id)
         if outcome.status != "ok" or outcome.tool_errors:
-            line = _cut(outcome_line(outcome, named=self._named), 2 * self._console.width)
+            line = outcome_line(outcome, named=self._named, width=2 * self._console.width)
             self._console.print(line, style=_LOOKS[outcome.status], markup=False, highlight=False)
         self._tell()
 
@@ -428,8 +419,8 @@ class _Bars(_Quiet):
 
         counts = ((status, self._count[status]) for status in _LOOKS)
         counted = " ".join(f"[{_LOOKS[status]}]{count} {status}[/]" for status, count in counts if count)
-        running = ", ".join(f"{_called(agent)}: {task}" if self._named else task for task, agent in self._running)
-        self._bar.update(self._id, counted=counted, running=escape(_cut(plain(running), MAX_RUNNING_CHARACTERS)))
+        running = ", ".join(f"{_short_name(agent)}: {task}" if self._named else task for task, agent in self._running)
+        self._bar.update(self._id, counted=counted, running=escape(one_line(running, MAX_RUNNING_COLUMNS)))
 
     def stop(self) -> None:
         self._bar.stop()
@@ -438,32 +429,41 @@ class _Bars(_Quiet):
 def _beginning(total: int, left: int, out: Path) -> str:
     if not left:
         return f"nothing to do: all {total} are done, see {out}"
-    known = f", {total - left} already done" if left < total else ""
-    return f"{left} to do{known}; outcomes go to {out}"
+    done = f", {total - left} already done" if left < total else ""
+    return f"{left} to do{done}; outcomes go to {out}"
 
 
-def outcome_line(outcome: Outcome, *, named: bool = True) -> str:
-    """An outcome in a line: `wrong t2 (0.3 s): {"n":2}, expected {"n":3}`."""
-    why = ""
+def outcome_line(outcome: Outcome, *, named: bool = True, width: int = MAX_OUTCOME_COLUMNS) -> str:
+    """Describe an outcome on a line of at most `width` columns: `wrong t2 (0.3 s): {"n":2}, expected {"n":3}`.
+
+    Of a wrong output and the expected one, each gets its part of the line: the expected one is never truncated away.
+    """
+    task = truncate(outcome.task, MAX_TASK_COLUMNS)
+    name = f"{_short_name(outcome.agent)} {task}" if named else task
+    line = f"{outcome.status} {name} ({outcome.seconds:.1f} s)"
     if outcome.status == "wrong":
         got = outcome.text.strip() if outcome.output is None else outcome.output
-        why = f": {_json(got)}, expected {_json(outcome.expected)}"
+        room = width - columns(line) - columns(": , expected ")
+        line += ": {}, expected {}".format(*_fit_both(_json(got), _json(outcome.expected), room))
     elif outcome.status == "error":
-        why = f": {outcome.kind}: {outcome.error}"
+        line += f": {outcome.kind}: {outcome.error}"
     if outcome.tool_errors:
-        why += f"; a tool failed: {'; '.join(outcome.tool_errors)}"
-    who = f"{_called(outcome.agent)} {outcome.task}" if named else outcome.task
-    return plain(f"{outcome.status} {who} ({outcome.seconds:.1f} s){why}".replace("\n", " "))
+        line += f"; a tool failed: {'; '.join(outcome.tool_errors)}"
+    return one_line(line, width)
 
 
-def _called(agent: str) -> str:
+def _fit_both(first: str, second: str, room: int) -> tuple[str, str]:
+    """Truncate both texts to fit into so many columns together; a short one leaves its room to the other."""
+    half = max(room // 2, MIN_OUTPUT_COLUMNS)
+    first_room = max(half, room - columns(second))
+    second_room = max(half, room - columns(first))
+    return truncate(first, first_room), truncate(second, second_room)
+
+
+def _short_name(agent: str) -> str:
     program, space, rest = agent.partition(" ")
-    return _cut(f"{os.path.basename(program)}{space}{rest}", MAX_NAME_CHARACTERS)
+    return truncate(f"{os.path.basename(program)}{space}{rest}", MAX_NAME_COLUMNS)
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _cut(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return plain(msgspec.json.encode(value).decode())

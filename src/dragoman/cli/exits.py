@@ -1,12 +1,23 @@
-"""Exit codes and error messages: the one place where results and errors become either."""
+"""The end of a command: exit codes, error messages, and signals.
+
+This is the one place where results and errors become exit codes and messages. The first Ctrl-C asks politely, the
+second ends the agent at once, and SIGTERM does what the second does. After that a timer on a thread ends this process
+if anything hangs, and its reaper ends what is left. In a chat, Ctrl-C only cancels a run.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import termios
 import textwrap
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from dragoman.cli.pieces import UNSEEN
+from dragoman.cli.output import STDIN
+from dragoman.cli.screen import UNSEEN
 from dragoman.cli.text import plain
 from dragoman.errors import (
     AgentCrashed,
@@ -25,13 +36,13 @@ BAD_INPUT: Final = 2
 CANNOT_START: Final = 3
 LOGIN_NEEDED: Final = 4
 REFUSED: Final = 5
-LIMIT: Final = 124  # as `timeout` does
+LIMIT_REACHED: Final = 124  # as `timeout` does
 INTERRUPTED: Final = 130  # as a shell reports a program that SIGINT ended
 PIPE_CLOSED: Final = 141  # SIGPIPE
 TERMINATED: Final = 143  # SIGTERM
 
-# Enough to see why; with -v all of it was output as it came.
-STDERR_LINES: Final = 10
+# Lines of the agent's stderr: enough to see why; with -v all of it was printed as it came.
+MAX_STDERR_LINES: Final = 10
 
 
 class Denials:
@@ -72,7 +83,7 @@ class Denials:
 
 
 def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None = None) -> int:
-    """The exit code of an error; `opened`: a session had been opened by then."""
+    """Return the exit code of an error; `opened`: a session had been opened by then."""
     match error:
         case AuthenticationRequired():
             return LOGIN_NEEDED
@@ -81,7 +92,7 @@ def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None
         case InputError() | CapabilityMissing():
             return BAD_INPUT
         case LimitExceeded():
-            return LIMIT
+            return LIMIT_REACHED
         case _ if not opened:
             return CANNOT_START
         case AgentCrashed():
@@ -91,7 +102,7 @@ def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None
 
 
 def code_of_result(status: str, denials: Denials) -> int:
-    """The exit code of a run that raised no error and was not interrupted."""
+    """Return the exit code of a run that raised no error and was not interrupted."""
     if status == "success":
         return REFUSED if denials.decisive else DONE
     # The agent itself reported it as cancelled: most do so after a denial.
@@ -112,7 +123,7 @@ def message_of(error: DragomanError, *, verbose: bool = False, width: int | None
     stderr = getattr(error, "stderr", "")
     if stderr and stderr not in str(error):
         lines.append("  Its last lines:")
-        lines += [f"  | {line}" for line in stderr.splitlines()[-STDERR_LINES:]]
+        lines += [f"  | {line}" for line in stderr.splitlines()[-MAX_STDERR_LINES:]]
     if error.guidance:
         lines += _indented(error.guidance)
     return lay_out(lines, width)
@@ -147,3 +158,112 @@ def lay_out(lines: Iterable[str], width: int | None) -> str:
 def _indented(text: str, first: str = "  ") -> list[str]:
     head, *rest = text.splitlines() or [""]
     return [f"{first}{head}", *(f"  {first}{line}" for line in rest)]
+
+
+# Seconds; killing an agent and its stragglers takes less (half a second between SIGTERM and SIGKILL for those).
+LAST_RESORT_S = 4.0
+
+
+class Interrupts:
+    """Calls `on_interrupt` or `on_kill` on the loop. `code` is the exit code for the signal, None without one."""
+
+    def __init__(self, on_interrupt: Callable[[], None], on_kill: Callable[[], None]) -> None:
+        self._on_interrupt = on_interrupt
+        self._on_kill = on_kill
+        self._timer: threading.Timer | None = None
+        self._loop = asyncio.get_running_loop()
+        self.code: int | None = None
+
+    def __enter__(self) -> Interrupts:
+        self._loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        self._loop.add_signal_handler(signal.SIGTERM, self._terminated)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _interrupted(self) -> None:
+        if self.code is None:
+            self.code = INTERRUPTED
+            self._on_interrupt()
+        else:
+            self._end()
+
+    def _terminated(self) -> None:
+        self.code = TERMINATED
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:  # signalled once more than needed: the user has waited enough
+            os._exit(self.code or INTERRUPTED)
+        self._timer = last_resort(self.code or INTERRUPTED)
+        self._on_kill()
+
+
+def last_resort(code: int, first: Callable[[], None] | None = None) -> threading.Timer:
+    """End this process after LAST_RESORT_S seconds, unless the timer is cancelled, whatever hangs."""
+
+    def end() -> None:
+        if first is not None:
+            first()
+        os._exit(code)
+
+    timer = threading.Timer(LAST_RESORT_S, end)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+class ChatSignals:
+    """The signals of a chat. Create it in the task that `break_off` cancels.
+
+    `code` is the exit code of what ended the chat, None where nothing did.
+    """
+
+    def __init__(self, on_interrupt: Callable[[], None], kill: Callable[[], None]) -> None:
+        self._handlers = {
+            signal.SIGINT: on_interrupt,
+            signal.SIGTERM: self._terminated,
+            signal.SIGHUP: self._terminated,
+        }
+        self._kill = kill
+        self._loop = asyncio.get_running_loop()
+        self._timer: threading.Timer | None = None
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self.code: int | None = None
+
+    def __enter__(self) -> ChatSignals:
+        self._terminal_settings = termios.tcgetattr(STDIN)
+        for number, handler in self._handlers.items():
+            self._loop.add_signal_handler(number, handler)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for number in self._handlers:
+            self._loop.remove_signal_handler(number)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._restore_terminal()
+
+    def break_off(self, code: int) -> None:
+        """End the chat by cancelling its task. Once only: a second time would break into the closing of the agent."""
+        if self.code is None:
+            self.code = code
+            self._task.cancel()
+
+    def _terminated(self) -> None:
+        if self._timer is None:
+            self._timer = last_resort(TERMINATED, self._restore_terminal)
+        self._kill()
+        self.break_off(TERMINATED)
+
+    def _restore_terminal(self) -> None:
+        try:
+            termios.tcsetattr(STDIN, termios.TCSANOW, self._terminal_settings)
+        except termios.error:  # the terminal is gone
+            pass

@@ -1,4 +1,4 @@
-"""The agent's question on a terminal: a form, field by field, or a page to open.
+"""`QuestionAsker`: the agent's question on a terminal: a form, field by field, or a page to open.
 
 Promised: nothing typed before the question answers it; an answer that does not fit is explained and asked for again; a
 form of several fields is shown whole before it is sent; a page opens only when the person says so. Declining and
@@ -15,11 +15,9 @@ import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from dragoman.cli.follow import Floor
-from dragoman.cli.pieces import Span, Style
-from dragoman.cli.screen import Screen
-from dragoman.cli.stdin import chosen_index, forget_typed, read_line
-from dragoman.cli.text import columns, cut, exact, one_line, plain
+from dragoman.cli.output import chosen_index, forget_typed, read_line
+from dragoman.cli.screen import Floor, Screen, Span, Style
+from dragoman.cli.text import columns, exact, one_line, plain, truncate
 from dragoman.host.question.form import (
     BooleanField,
     ChoiceField,
@@ -54,7 +52,7 @@ MAX_CHOICES = 50
 
 
 def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
-    """The choices, one a line, each with what to type for it."""
+    """Show the choices, one per line, each with what to type for it."""
     if not isinstance(field, ChoiceField | ChoicesField):
         return
     names = choice_labels(field.choices)
@@ -74,7 +72,7 @@ def requirement(field: Field) -> str:
 
 
 def shown(field: Field, value: Value) -> str:
-    """An answer, as the person chose it."""
+    """Format an answer as the person chose it."""
     match field, value:
         case ChoiceField(choices=choices), str():
             return next((choice.title for choice in choices if choice.value == value), value)
@@ -87,7 +85,7 @@ def shown(field: Field, value: Value) -> str:
 
 
 def suggestion(field: Field, value: Value) -> str:
-    """The same, in brackets before it is taken by Enter."""
+    """Format a suggested answer as the person would type it; Enter accepts it."""
     match field, value:
         case ChoiceField(choices=choices), str():
             return next(
@@ -102,7 +100,7 @@ def suggestion(field: Field, value: Value) -> str:
         case BooleanField(), bool():
             return "y" if value else "n"
         case _:
-            return cut(exact(str(value)).replace("\n", "\\n"), 40)
+            return truncate(exact(str(value)).replace("\n", "\\n"), 40)
 
 
 # Lines of the agent's text that are shown. The rest is counted, never left out in silence.
@@ -150,7 +148,7 @@ class QuestionAsker:
     async def _page(self, question: Question, page: Page) -> QuestionAnswer:
         self._headline(question, f"asks you to open a page on {page.host}")
         self._text(question.message)
-        # Never cut: who is to judge an address must see all of it.
+        # Never truncated: the person has to judge the whole address.
         scheme, mark, rest = page.url.partition("://")
         host = len(page.host) + (2 if rest.startswith("[") else 0)
         self._say(Span(f"  {scheme}{mark}"), Span(rest[:host], "bold"), Span(exact(rest[host:])))
@@ -189,8 +187,8 @@ class QuestionAsker:
         answers: dict[str, Value] = {}
         position = 0
         while position < len(question.fields):
-            went = await self._fill(question, position, answers)
-            position = position + 1 if went == "on" else max(0, position - 1)
+            direction = await self._fill(question, position, answers)
+            position = position + 1 if direction == "on" else max(0, position - 1)
         if len(question.fields) > 1:  # of a single one, the line that was typed is all there is to see
             await self._review(question, answers)
         return question.accept(answers)
@@ -246,10 +244,10 @@ class QuestionAsker:
             labels = [one_line(field.label, self.width // 2) for field in fields]
             wide = max(map(columns, labels))
             for number, (field, label) in enumerate(zip(fields, labels, strict=True), start=1):
-                given = answers.get(field.name)
-                text = "(left out)" if given is None else one_line(shown(field, given), self.width - wide - 10)
+                answer = answers.get(field.name)
+                text = "(left out)" if answer is None else one_line(shown(field, answer), self.width - wide - 10)
                 gap = " " * (wide - columns(label) + 2)
-                style: Style = "dim" if given is None else "bold"
+                style: Style = "dim" if answer is None else "bold"
                 self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(text, style))
             ways = f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): "
             if len(ways) >= self.width:
@@ -337,5 +335,5 @@ async def _value(field: Field, line: str, suggested: Value | None) -> Value | No
 
 
 def default_browser() -> OpenPage | None:
-    """The function that opens a page; None on a machine without a desktop."""
+    """Return the function that opens a page; None on a machine without a desktop."""
     return open_page if has_desktop(os.environ) else None

@@ -8,19 +8,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dragoman import translate
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json, print_lines
-from dragoman.cli.figures import size
-from dragoman.cli.output import STDIN
+from dragoman.cli.command import async_command, confirm, count, folder, journal_file, note, print_json, print_lines
+from dragoman.cli.options import provider_option
 from dragoman.cli.progress import is_drawable, stderr_console
-from dragoman.cli.text import plain
-from dragoman.errors import InputError
+from dragoman.cli.text import plain, size
 from dragoman.journal import open_journal
 from dragoman.translate.ingest.worker_client import is_worker_worthwhile, sizes_below, start_worker
 
@@ -52,33 +49,34 @@ itself, or that were deleted here, are skipped. See docs/import.md."""
 
 @click.command("import", epilog=EPILOG)
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option(
-    "--provider", type=click.Choice(["claude", "codex"]), help="Only transcripts of this agent. [default: all]"
-)
+@provider_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def import_(**given: Any) -> int:
+def import_(**options: Any) -> int:
     """Import Claude Code and Codex transcripts: files, or folders of files."""
     # The worker loads the translators while this process does: `translate` loads them when they are first used.
-    with start_worker() if is_worker_worthwhile(sizes_below(given["paths"])) else nullcontext() as process:
-        return run_import(**given, process=process)
+    with start_worker() if is_worker_worthwhile(sizes_below(options["paths"])) else nullcontext() as process:
+        return run_import(**options, process=process)
 
 
 @async_command
 async def run_import(
     *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, process: Popen[bytes] | None
 ) -> int:
-    """`process`: a worker that was started early to read the files."""
-    found = translate.transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
-    if not found:
-        note("No transcripts found." if paths else _none(provider))
+    """Import transcripts and print the result; `process` is a worker that was started early to read them."""
+    transcripts = (
+        translate.transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
+    )
+    if not transcripts:
+        note("No transcripts found." if paths else _none_found(provider))
         if as_json:
             print_json(translate.summarize(()))
         return exits.DONE
-    if not paths and not yes and not _is_confirmed():
+    question = f"Import them into {folder(str(journal_file()))}?"
+    if not paths and not yes and not confirm(question, action="import"):
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = translate.summarize(await _import_all(found, process))
+    done = translate.summarize(await _import_all(transcripts, process))
     if as_json:
         print_json(done)
     else:
@@ -90,18 +88,18 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
     """Find all transcripts of this machine and print their number. Only names and sizes are read."""
     every: list[Transcript] = []
     for name in [provider] if provider else translate.PROVIDERS:
-        found = translate.find_transcripts(name, os.environ, Path.home())
-        if found:
-            unreadable = sum(not one.size and one.path.is_dir() for one in found)
-            files = count(len(found) - unreadable, "file")
-            path = folder(os.path.commonpath([one.path.parent for one in found]))
+        transcripts = translate.find_transcripts(name, os.environ, Path.home())
+        if transcripts:
+            unreadable = sum(not transcript.size and transcript.path.is_dir() for transcript in transcripts)
+            files = count(len(transcripts) - unreadable, "file")
+            path = folder(os.path.commonpath([transcript.path.parent for transcript in transcripts]))
             more = f"; {count(unreadable, 'folder')} cannot be read" if unreadable else ""
-            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {path}{more}")
-        every += found
+            note(f"{name}: {files}, {size(sum(transcript.size for transcript in transcripts))} in {path}{more}")
+        every += transcripts
     return every
 
 
-def _none(provider: str | None) -> str:
+def _none_found(provider: str | None) -> str:
     names = [provider] if provider else translate.PROVIDERS
     folders = [
         folder(str(path)) for name in names for path in translate.get_provider(name).folders(os.environ, Path.home())
@@ -109,26 +107,20 @@ def _none(provider: str | None) -> str:
     return f"No {' or '.join(names)} transcripts found in {', '.join(folders)}. Name another folder as PATH."
 
 
-def _is_confirmed() -> bool:
-    if not os.isatty(STDIN):
-        raise InputError("there is no terminal to ask for confirmation", guidance="Use --yes to import without asking.")
-    return click.confirm(f"Import them into {folder(str(journal_file()))}?", err=True)
-
-
-async def _import_all(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
-    with _progress_view(found) as view:
+async def _import_all(transcripts: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
+    with _progress_view(transcripts) as view:
         try:
             async with await open_journal(journal_file().parent) as journal:
-                return await translate.Importer(journal).import_all(found, view.within, view.done, process)
+                return await translate.Importer(journal).import_all(transcripts, view.within, view.done, process)
         except asyncio.CancelledError:
             view.stop()
             note("Stopped. Run the same command again to continue.")
             raise
 
 
-# -- how far it is
-def _progress_view(found: Sequence[Transcript]) -> _Lines:
-    return (_Bar if is_drawable() else _Lines)(len(found), sum(one.size for one in found))
+# -- progress
+def _progress_view(transcripts: Sequence[Transcript]) -> _Lines:
+    return (_Bar if is_drawable() else _Lines)(len(transcripts), sum(transcript.size for transcript in transcripts))
 
 
 class _Lines:
@@ -144,18 +136,16 @@ class _Lines:
     def __enter__(self) -> _Lines:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def within(self, read: int) -> None:
         """Report the bytes that were read of the current file."""
 
-    def done(self, one: Transcript, result: ImportedFile) -> None:
+    def done(self, transcript: Transcript, result: ImportedFile) -> None:
         """Report a finished file; nothing is printed for one without anything new."""
         self._count += 1
-        self._read += one.size
+        self._read += transcript.size
         if result.frames and self._read >= (self._reported + _STEP) * self._total and self._count < self._files:
             self._reported = self._read / self._total
             sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
@@ -184,9 +174,9 @@ class _Bar(_Lines):
     def within(self, read: int) -> None:
         self._bar.update(self._id, completed=self._read + read)
 
-    def done(self, one: Transcript, result: ImportedFile) -> None:
+    def done(self, transcript: Transcript, result: ImportedFile) -> None:
         self._count += 1
-        self._read += one.size
+        self._read += transcript.size
         self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
 
     def stop(self) -> None:

@@ -13,12 +13,9 @@ from typing import BinaryIO, Final
 import click
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, count, journal_file, note, open_existing
-from dragoman.cli.figures import size
+from dragoman.cli.command import async_command, count, is_open_elsewhere, journal_file, note, open_existing, open_output
 from dragoman.cli.progress import Progress
-from dragoman.cli.session_filter import is_open_elsewhere
-from dragoman.cli.sessions.export import writing
-from dragoman.cli.text import plain
+from dragoman.cli.text import plain, size
 from dragoman.errors import InputError
 from dragoman.journal import maintenance, open_journal, transfer
 from dragoman.journal.sessions import find_session
@@ -70,7 +67,7 @@ Examples:
 Frames read as before, byte by byte. Run vacuum to free the space."""
 
 
-@click.group(epilog=EPILOG, short_help="Look after the journal: verify, rebuild, export, import, vacuum.")
+@click.group(epilog=EPILOG, short_help="Verify, rebuild, export, import or compact the journal.")
 def journal() -> None:
     """Verify, rebuild, export, import or compact the journal of all sessions."""
 
@@ -126,7 +123,7 @@ async def export(*, output: str | None) -> None:
     """Export the journal as JSON Lines; `dragoman sessions export` exports one session."""
     lines = 0
     async with open_existing() as journal:
-        with Progress("exporting", unit="lines") as progress, writing(output) as write:
+        with Progress("exporting", unit="lines") as progress, open_output(output) as write:
             async for line in transfer.export(journal):
                 write(line)
                 lines += 1
@@ -207,7 +204,7 @@ async def vacuum() -> None:
 async def compress(*, ids: Sequence[str]) -> None:
     """Compress these sessions, or all that no process has open."""
     async with open_existing() as journal:
-        wanted = await _find_ids(journal, ids) if ids else [one.id for one in await journal.sessions()]
+        wanted = await _find_ids(journal, ids) if ids else [session.id for session in await journal.sessions()]
         unused = [session_id for session_id in wanted if not await is_open_elsewhere(journal, session_id)]
         with Progress("compressing", len(unused), unit="sessions") as progress:
             for session_id in progress.each(unused):

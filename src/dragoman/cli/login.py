@@ -16,19 +16,27 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from dragoman.agents.preset import load_preset
 from dragoman.cli import exits
 from dragoman.cli.command import print_error
+from dragoman.cli.exits import Interrupts
 from dragoman.cli.form import QuestionAsker, default_browser
-from dragoman.cli.output import STDERR, STDIN, STDOUT, USUAL_WIDTH, Outbox, terminal_width
-from dragoman.cli.pieces import Span, Style
+from dragoman.cli.options import env_option, start_timeout_option
+from dragoman.cli.output import (
+    STDERR,
+    STDIN,
+    STDOUT,
+    USUAL_WIDTH,
+    Outbox,
+    chosen_index,
+    forget_typed,
+    read_line,
+    terminal_width,
+)
 from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import Spinner
-from dragoman.cli.screen import Screen
-from dragoman.cli.signals import Interrupts
-from dragoman.cli.stdin import chosen_index, forget_typed, read_line
+from dragoman.cli.screen import Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line, plain
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
 from dragoman.session.client import limits_of
@@ -62,8 +70,8 @@ environment variable, the name of the variable is printed."""
 @click.option("--list", "list_only", is_flag=True, help="Only list the login methods.")
 @click.option("--logout", is_flag=True, help="Log out, if the agent supports it.")
 @click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, instead of AGENT.")
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agent.")
-@click.option("--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]")
+@env_option
+@start_timeout_option
 def login(**options: Any) -> int:
     """Log in to AGENT (see `dragoman agents`) by one of its own methods, and check that a session opens.
 
@@ -75,32 +83,19 @@ def login(**options: Any) -> int:
 T = TypeVar("T")
 
 
-class LoginOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options as they were typed."""
+class LoginOptions(RunOptions, frozen=True, kw_only=True):
+    """The options as typed."""
 
-    agent: str | None = None
     method: str | None = None
     list_only: bool = False
     logout: bool = False
-    agent_command: str | None = None
-    env: tuple[str, ...] = ()
-    start_timeout: str | None = None
 
 
 def log_in(options: LoginOptions) -> int:
     """Log in, and return the exit code."""
     started = False
     try:
-        plan = prepare(
-            RunOptions(
-                agent=options.agent,
-                agent_command=options.agent_command,
-                env=options.env,
-                start_timeout=options.start_timeout,
-            ),
-            prompt=False,
-        )
-        dialog = Dialog(options, plan)
+        dialog = Dialog(options, prepare(options, prompt=False))
         try:
             return asyncio.run(dialog.run())
         finally:
@@ -125,7 +120,7 @@ class Dialog:
         self._screen = Screen(
             self._outbox, text_tty=os.isatty(STDOUT), notes_tty=os.isatty(STDERR), shared=True, width=None
         )
-        self._listening = False  # what the agent prints is shown
+        self._listening = False  # while True, the output of the agent is shown
         self._asking = asyncio.Lock()
         self._delayed_lines: list[str] = []  # printed by the agent while a question is shown
         self.started = False
@@ -189,14 +184,14 @@ class Dialog:
         return exits.DONE
 
     async def _choose(self, login: Login) -> LoginMethod | None:
-        """None where there is nothing to choose from."""
-        methods, wanted = login.methods, self._options.method
-        if not methods and wanted is None:
+        """Return the method to use; None where the agent has none."""
+        methods, method_id = login.methods, self._options.method
+        if not methods and method_id is None:
             return None
-        if wanted is None and len(methods) > 1 and self._tty:
+        if method_id is None and len(methods) > 1 and self._tty:
             return await self._ask(methods)
         try:
-            return choose(self._agent_name, methods, wanted)
+            return choose(self._agent_name, methods, method_id)
         except InputError as error:
             lines = "".join(f"\n  {method.id}: {_describe(method)}" for method in methods)
             raise InputError(f"{error}{lines}", guidance="Choose one of them: --method ID") from None
@@ -291,7 +286,7 @@ class Dialog:
 
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
-        """The terminal, for one question of the agent at a time; nothing else is printed meanwhile."""
+        """Hold the terminal for one question of the agent at a time; nothing else is printed meanwhile."""
         try:
             async with self._asking:
                 yield

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from dragoman.cli.text import cut
+from dragoman.cli.text import truncate
 from dragoman.record.text import strip_controls
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class MarkdownStream:
         self._drawn: _Drawn | None = None
 
     def restart(self) -> None:
-        """The output begins after a gap: the next block needs none of its own."""
+        """Go on after a gap: the next block needs none of its own."""
         self._previous = ""
 
     def feed(self, text: str) -> str:
@@ -125,7 +125,7 @@ class MarkdownStream:
         """
         if self._fence is not None:
             code = self._partial.removeprefix(self._fence.indent).expandtabs(4)
-            return "", cut(f"{self._fence.indent}{CODE_INDENT}{code}", self.width - 1) if code else ""
+            return "", truncate(f"{self._fence.indent}{CODE_INDENT}{code}", self.width - 1) if code else ""
         lines = [*self._block, self._partial] if self._goes_on() else self._block
         if not lines or _marker(lines[0]) or _HEADING.match(lines[0]):
             return "", ""
@@ -142,7 +142,7 @@ class MarkdownStream:
         return output, rendered[-1] if len(rendered) > self._drawn.count else ""
 
     def _goes_on(self) -> bool:
-        """The line that is not complete belongs to the block, or begins one, whatever still comes."""
+        """Test whether the incomplete line belongs to the block, or begins one, whatever comes next."""
         line = self._partial
         if not line.strip() or _AMBIGUOUS.fullmatch(line) or _FENCE.match(line):
             return False
@@ -201,7 +201,7 @@ class MarkdownStream:
         return gap + "".join(f"{line}\n" for line in lines[drawn.count if drawn is not None else 0 :])
 
     def _rendered(self, text: str) -> tuple[str, list[str]]:
-        """A block's kind and lines. A list item hangs behind its mark; what belongs to the item is indented as far."""
+        """Return a block's kind and lines. All lines of a list item are indented as far as the text behind its mark."""
         width, previous = (self._drawn.width, self._drawn.previous) if self._drawn else (self.width, self._previous)
         item = _ITEM.match(text)
         indent = len(text) - len(text.lstrip(" "))
@@ -265,7 +265,7 @@ class MarkdownStream:
 
 
 def _parts(line: str) -> list[str]:
-    """A line in parts that are not too long to be rendered, broken between words where there are any."""
+    """Split a line into parts that are not too long to be rendered, broken between words where there are any."""
     parts = []
     while len(line) > MAX_BLOCK_CHARACTERS:
         end = line.rfind(" ", 1, MAX_BLOCK_CHARACTERS) + 1 or MAX_BLOCK_CHARACTERS
@@ -275,7 +275,7 @@ def _parts(line: str) -> list[str]:
 
 
 def _is_settled(lines: list[str]) -> bool:
-    """No emphasis, code or link is open whose end would change how the text before it looks."""
+    """Test whether no emphasis, code or link is open whose end would change how the text before it looks."""
     text = "\n".join(lines)
     words = _CODE_SPAN.sub("", text)
     return (
@@ -287,7 +287,7 @@ def _is_settled(lines: list[str]) -> bool:
 
 
 def _marker(line: str) -> str:
-    """The character that all lines of a table or a quotation begin with; empty for other lines."""
+    """Return the character that all lines of a table or a quotation begin with; empty for other lines."""
     first = line.lstrip()[:1]
     return first if first in ("|", ">") else ""
 
@@ -301,7 +301,7 @@ def _dedented(line: str, indent: int) -> str:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without empty lines at the beginning and the end."""
+    """Remove empty lines at the beginning and the end."""
     shown = [number for number, line in enumerate(lines) if line]
     return lines[shown[0] : shown[-1] + 1] if shown else []
 

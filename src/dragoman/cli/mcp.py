@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dragoman.cli.exits import BAD_INPUT, DONE
+from dragoman.cli.command import sync_command
+from dragoman.cli.exits import DONE
 from dragoman.errors import InputError
 from dragoman.evaluation.tool import load_tools
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
 
 
-TOKEN: Final = "DRAGOMAN_MCP_TOKEN"  # noqa: S105 - the name of the variable
+TOKEN_VARIABLE: Final = "DRAGOMAN_MCP_TOKEN"  # noqa: S105 - the name of the variable
 
 EPILOG = """\b
 Examples:
@@ -52,6 +53,7 @@ See docs/tools.md."""
 )
 @click.option("--state", metavar="MODULE:NAME", help="State that is restored when a call fails.")
 @click.option("--name", default="dragoman", show_default=True, help="The server's name.")
+@sync_command
 def mcp(tools: tuple[str, ...], port: int | None, state: str | None, name: str) -> int:
     """Serve Python functions as MCP tools.
 
@@ -59,20 +61,14 @@ def mcp(tools: tuple[str, ...], port: int | None, state: str | None, name: str) 
     MODULE is imported from the current folder first. Over HTTP the token is DRAGOMAN_MCP_TOKEN, or a new one that is
     printed.
     """
-    try:
-        from dragoman.evaluation.server import ToolServer
+    from dragoman.evaluation.server import ToolServer
 
-        with contextlib.redirect_stdout(sys.stderr):  # a module may print when it is loaded
-            functions = [tool for each in tools for tool in load_tools(each, folder=Path.cwd())]
-            state_object = None if state is None else _load_object(state)
-        token = os.environ.get(TOKEN, "").strip() or None
-        server = ToolServer(functions, state=state_object, name=name, port=port or 0, token=token)
-        return asyncio.run(_over_stdio(server) if port is None else _over_http(server, port, show_token=token is None))
-    except InputError as error:
-        click.echo(f"dragoman mcp: {error}", err=True)
-        if error.guidance:
-            click.echo(error.guidance, err=True)
-        return BAD_INPUT
+    with contextlib.redirect_stdout(sys.stderr):  # a module may print when it is loaded
+        functions = [tool for each in tools for tool in load_tools(each, folder=Path.cwd())]
+        state_object = None if state is None else _load_object(state)
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    server = ToolServer(functions, state=state_object, name=name, port=port or 0, token=token)
+    return asyncio.run(_over_stdio(server) if port is None else _over_http(server, port, show_token=token is None))
 
 
 async def _over_stdio(server: ToolServer) -> int:

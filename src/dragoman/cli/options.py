@@ -1,16 +1,28 @@
-"""Options that several commands share: the agent and its settings, filters of sessions, `--json`."""
+"""Options that several commands share: the agent and its settings, `--json`, and filters of sessions.
+
+`filter_sessions` and `parse_time` say what the filters mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime, time, timedelta
 from typing import Any, TypeVar
 
 import click
+
+from dragoman.config import parse_duration
+from dragoman.errors import InputError
+from dragoman.journal.rows import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
+start_timeout_option = click.option(
+    "--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]"
+)
 _AGENT = (
     click.option(
         "-a",
@@ -32,7 +44,7 @@ _AGENT = (
     click.option("--effort", "reasoning_effort", metavar="LEVEL", help="The agent's reasoning effort."),
     click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent."),
     click.option("--system-prompt", metavar="TEXT", help="System prompt for the agent."),
-    click.option("--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]"),
+    start_timeout_option,
 )
 
 env_option = click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agent.")
@@ -62,6 +74,9 @@ limit_option = click.option(
     show_default=True,
     help="Maximum number of results; 0 for all.",
 )
+provider_option = click.option(
+    "--provider", type=click.Choice(["claude", "codex"]), help="Only transcripts of this agent. [default: all]"
+)
 home_option = click.option("--home", metavar="DIR", help="The home folder. [default: DRAGOMAN_HOME, or ~/.dragoman]")
 
 
@@ -70,3 +85,66 @@ def agent_options(command: F) -> F:
     for option in reversed(_AGENT):  # the last one added comes first in the help
         command = option(command)
     return command
+
+
+def parse_pair(text: str, option: str, form: str) -> tuple[str, str]:
+    """Split the value of an option such as --env NAME=VALUE; `form` describes it, in errors."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        # Without the value: of --env it may be a key.
+        raise InputError(f"{option} must be {form}: the name or the equals sign is missing")
+    return name.strip(), value
+
+
+def filter_sessions(
+    sessions: Sequence[Session],
+    *,
+    agent: str | None = None,
+    workspace: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> list[Session]:
+    """Select the sessions that match; `since` and `until` apply to their last activity."""
+    cwd = workspace_of(sessions, workspace)
+    return [
+        session
+        for session in sessions
+        if agent in (None, session.agent)
+        and cwd in (None, session.cwd)
+        and (since is None or session.updated >= since)
+        and (until is None or session.updated < until)
+    ]
+
+
+def workspace_of(sessions: Sequence[Session], folder: str | None) -> str | None:
+    """Return the folder as sessions name it: without symbolic links, or as typed where imported sessions have it so."""
+    if folder is None:
+        return None
+    typed_path = os.path.abspath(os.path.expanduser(folder))
+    return typed_path if any(session.cwd == typed_path for session in sessions) else os.path.realpath(typed_path)
+
+
+def parse_time(text: str | None, option: str, now: datetime, *, end: bool = False) -> float | None:
+    """Read a day, a day and time, or a duration before now. A day means its beginning, or with `end` its end."""
+    if text is None:
+        return None
+    word = text.strip().lower()
+    days = {"today": 0, "yesterday": 1}
+    try:
+        if word in days:
+            day = now.date() - timedelta(days=days[word])
+        elif len(word) == len("2026-01-31") and word.count("-") == 2:
+            day = datetime.fromisoformat(word).date()
+        elif "-" in word:
+            return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+        else:
+            return now.timestamp() - parse_duration(word)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{option}: {text!r} is not a time",
+            guidance='Use a day ("2026-01-31", "today", "yesterday"), a day and time ("2026-01-31T18:00"), or a'
+            ' duration before now ("90m", "12h", "7d").',
+        ) from None
+    # The user's own midnight; a day is not always 24 hours long.
+    start = datetime.combine(day + timedelta(days=int(end)), time.min)
+    return start.astimezone().timestamp()

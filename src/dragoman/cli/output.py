@@ -1,4 +1,4 @@
-"""`Outbox`: bytes on their way to stdout and stderr, in the order in which they were put.
+"""The standard streams: `Outbox` writes to stdout and stderr in order, `read_line` reads what a person types.
 
 Promised: a slow or stopped reader (a pager, a paused terminal) never blocks the event loop: only the caller of `flush`
 waits; everything else goes on, above all Ctrl-C and the run's limits.
@@ -114,7 +114,7 @@ async def _writable(fd: int) -> None:
 
 
 def terminal_width(fd: int = STDERR) -> int | None:
-    """The terminal's columns; None where the descriptor is no terminal."""
+    """Return the terminal's columns; None where the descriptor is no terminal."""
     try:
         return max(MIN_WIDTH, os.get_terminal_size(fd).columns or USUAL_WIDTH)
     except OSError:
@@ -138,3 +138,41 @@ def watch_reader(fd: int, on_closed: Callable[[], None]) -> None:
         on_closed()
 
     loop.add_reader(fd, closed)
+
+
+async def read_line(fd: int) -> str | None:
+    """Read the next line without blocking the event loop; None at the end of input."""
+    loop = asyncio.get_running_loop()
+    typed = bytearray()
+    line: asyncio.Future[str | None] = loop.create_future()
+
+    def readable() -> None:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:  # the terminal is gone
+            data = b""
+        typed.extend(data)
+        if not line.done() and (not data or b"\n" in data):
+            line.set_result(bytes(typed).partition(b"\n")[0].decode("utf-8", "replace") if typed else None)
+
+    loop.add_reader(fd, readable)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(fd)
+
+
+def forget_typed(fd: int) -> None:
+    """Discard input that was typed before the question was seen: it must not answer it."""
+    import termios
+
+    try:
+        termios.tcflush(fd, termios.TCIFLUSH)
+    except termios.error:  # no terminal after all
+        pass
+
+
+def chosen_index(line: str, count: int) -> int | None:
+    """Return the index that a typed number names; None for any other line."""
+    text = line.strip().rstrip(".)")
+    return int(text) - 1 if text.isascii() and text.isdecimal() and 1 <= int(text) <= count else None

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.stdin import prompt_parts
+from dragoman.cli.command import save_path
+from dragoman.cli.options import parse_pair
+from dragoman.cli.output import STDIN
+from dragoman.cli.text import size
 from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
 from dragoman.fileio import atomic_write
@@ -26,7 +32,7 @@ from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.launch import launch
 from dragoman.session.options import AGENT_SETTINGS, SessionConfig, settings_in
-from dragoman.session.prompt import Part
+from dragoman.session.prompt import FileAttachment, ImageAttachment, Part, TextAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits
@@ -91,8 +97,8 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
     flags = {"access": options.access, "deadline": options.deadline, "idle_limit": options.idle_limit}
     flags["journal"] = "off" if options.no_journal else None
     settings = load(flags={**flags, "agent": options.agent, "start_timeout": options.start_timeout})
-    env = dict(_pair(text, "--env", "NAME=VALUE") for text in options.env)
-    agent_options = dict(_pair(text, "--option", "ID=VALUE") for text in options.option)
+    env = dict(parse_pair(text, "--env", "NAME=VALUE") for text in options.env)
+    agent_options = dict(parse_pair(text, "--option", "ID=VALUE") for text in options.option)
     save = save_path(options.save) if options.save else None
     handle = _read_handle(options, env, settings) if options.resume else None
     workspace = (
@@ -136,14 +142,6 @@ def _command(options: RunOptions) -> Sequence[str]:
     return words
 
 
-def _pair(text: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        # Without the value: of --env it may be a key.
-        raise InputError(f"{option} must be {form}: the name or the equals sign is missing")
-    return name.strip(), value
-
-
 def _read_handle(options: RunOptions, env: dict[str, str], settings: Config) -> SessionHandle:
     for option, value in {
         "-a": options.agent,
@@ -174,7 +172,7 @@ def _read_handle(options: RunOptions, env: dict[str, str], settings: Config) -> 
 
 
 def _stored_handle(session_id: str, settings: Config) -> str:
-    """The handle of a session in the journal."""
+    """Return the handle of a session in the journal."""
     from dragoman.hub.hub import Hub  # it loads a database
 
     async def find() -> str | None:
@@ -187,19 +185,6 @@ def _stored_handle(session_id: str, settings: Config) -> str:
     if handle is None:
         raise InputError(f"session {session_id} cannot be resumed: it has no handle")
     return handle
-
-
-def save_path(text: str, by: str = "--save") -> Path:
-    """Check that a file may be written there; `by` names the option, in errors."""
-    path = Path(text).expanduser()
-    if path.is_dir():
-        raise InputError(f"{by}: {path} is a folder", guidance="Name a file in it.")
-    if not path.parent.is_dir():
-        raise InputError(f"{by}: the folder {path.parent} does not exist")
-    if path.exists() and not path.is_file():
-        # Replaced by a file it would be gone: /dev/null, /dev/stdout.
-        raise InputError(f"{by}: {path} is not a regular file", guidance="Name a file; it is overwritten.")
-    return Path(os.path.realpath(path))
 
 
 def option_value(session: Session, option_id: str, text: str) -> str | bool:
@@ -260,3 +245,73 @@ class AgentProcess:
         """Kill the agent, if it was started; the runtime must still be closed."""
         if self._link is not None:
             self._link.kill()
+
+
+# Far more than any model reads, and far less than the line limits of agents.
+MAX_STDIN_BYTES = 8_000_000
+
+
+# Seconds before we tell what we wait for: the program that started us may have left its pipe open.
+PATIENCE_S = 2.0
+
+
+EXAMPLE = 'For example: dragoman run "Explain this project", or: dragoman run < task.md'
+
+
+def prompt_parts(
+    words: Sequence[str], *, files: Sequence[Path] = (), images: Sequence[Path] = (), fd: int = STDIN
+) -> tuple[Part, ...]:
+    """Return the prompt: the words, or stdin for `-` or no words; beside words, piped input is attached."""
+    text = " ".join(words)
+    if text.strip() in ("", "-"):
+        if not text.strip() and os.isatty(fd):
+            raise InputError("there is no prompt", guidance=EXAMPLE)
+        text, piped = read_text(fd), ""
+        if not text.strip():
+            raise InputError("the prompt is empty: standard input has no text", guidance=EXAMPLE)
+    else:
+        piped = read_text(fd) if _is_piped(fd) else ""
+    attached = (TextAttachment("stdin", piped),) if piped.strip() else ()
+    return (text, *attached, *(FileAttachment(path) for path in files), *(ImageAttachment(path) for path in images))
+
+
+def read_text(fd: int) -> str:
+    """Read all of a stream as text; InputError where it is not."""
+    try:
+        return b"".join(_pieces(fd)).decode("utf-8")
+    except OSError as error:
+        raise InputError(f"standard input cannot be read: {error.strerror}", guidance=EXAMPLE) from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 text ({error.reason} at byte {error.start})",
+            guidance="Give the agent the file's path, or attach a picture with --image.",
+        ) from None
+
+
+def _pieces(fd: int) -> Iterator[bytes]:
+    _say_when_waiting(fd)
+    length = 0
+    while piece := os.read(fd, 1 << 16):
+        length += len(piece)
+        if length > MAX_STDIN_BYTES:
+            raise InputError(
+                f"standard input is longer than {size(MAX_STDIN_BYTES)}",
+                guidance="Save it to a file in the workspace and name that file in the prompt.",
+            )
+        yield piece
+
+
+def _say_when_waiting(fd: int) -> None:
+    if not os.isatty(fd) and not select.select([fd], [], [], PATIENCE_S)[0]:
+        note = "dragoman: reading standard input until its end (with nothing to attach, add: < /dev/null)\n"
+        sys.stderr.write(note)
+        sys.stderr.flush()
+
+
+def _is_piped(fd: int) -> bool:
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:  # closed
+        return False
+    # Not devices: /dev/null is empty, and other terminals are not ours to read.
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, ParamSpec
+from typing import Final
 
 import click
 import msgspec
 
-from dragoman.cli import exits
-from dragoman.cli.command import sync_command
+from dragoman.cli.command import count, note, print_json, styled, sync_command
 from dragoman.cli.options import json_option
-from dragoman.cli.output import MIN_WIDTH, terminal_width
+from dragoman.cli.output import MIN_WIDTH
 from dragoman.cli.text import exact, plain
 from dragoman.config import Config, load
 from dragoman.document import nearest
@@ -104,7 +102,7 @@ def print_finding(finding: EffectVerdict, names: Names) -> None:
     by_rule = next((each for each in finding.matches if _is_answer(verdict, *each)), None)
     lines = []
     if by_rule is not None and by_rule[1].source != BUILT_IN:
-        lines.append(f"by the rule: {names.short(describe_rule(*by_rule))}, {_layer(by_rule[0])}")
+        lines.append(f"by the rule: {names.short(describe_rule(*by_rule))}, layer {by_rule[0]}")
         lines += [f"because: {by_rule[1].reason}"] * bool(by_rule[1].reason)
     else:
         lines.append(f"because {verdict.reason}" + ("" if verdict.rule or verdict.layer else "; no rule is about it"))
@@ -112,7 +110,7 @@ def print_finding(finding: EffectVerdict, names: Names) -> None:
         lines.append(f"not clear: {finding.effect.unclear}")
     for layer, rule in finding.matches:
         if describe_rule(layer, rule) != verdict.rule:
-            lines.append(f"overruled: {names.short(describe_rule(layer, rule))}, {_layer(layer)}")
+            lines.append(f"overruled: {names.short(describe_rule(layer, rule))}, layer {layer}")
     for line in lines:
         print_wrapped("         ", plain(line), indent=11)
 
@@ -137,21 +135,13 @@ def print_entry(entry: RememberedRule) -> None:
     print_wrapped(f"  {entry.id}  {styled_answer(entry.rule.answer)}  ", text, indent=18)
 
 
-def _layer(layer: Layer) -> str:
-    return f"layer {layer}"
-
-
 def print_notice(notice: str | None) -> None:
     if notice is not None:
-        sys.stderr.write(exits.lay_out(["", f"dragoman: {notice}"], terminal_width()))
+        note("", f"dragoman: {notice}")
 
 
 def styled_answer(answer: str) -> str:
-    return _styled(f"{answer:<5}", _COLOURS[answer])
-
-
-def _styled(text: str, colour: str) -> str:
-    return click.style(text, fg=colour) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+    return styled(f"{answer:<5}", fg=_COLOURS[answer])
 
 
 def print_wrapped(start: str, text: str, *, indent: int) -> None:
@@ -172,8 +162,7 @@ def _wrap(start: str, text: str, indent: str, room: int) -> Iterable[str]:
     return [start + lines[0][width:], *lines[1:]]
 
 
-P = ParamSpec("P")
-_HOW: Final = (
+_EXPLANATION: Final = (
     "Requests without a matching rule are asked. A later layer overrides an earlier one; within a layer, deny goes "
     "before ask, and ask before allow."
 )
@@ -228,7 +217,7 @@ def test_(
     verdict, findings = policy.judge(request, workspace), policy.explain(request, workspace)
     if as_json:
         effects = [_finding_record(finding) for finding in findings]
-        return _json(
+        return print_json(
             {
                 **_verdict_record(verdict),
                 "access": settings.access,
@@ -315,7 +304,7 @@ def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json:
     here = [entry for entry in entries if entry.workspace == key]
     elsewhere = [entry for entry in entries if entry.workspace != key] if all_workspaces else []
     if as_json:
-        return _json(
+        return print_json(
             {
                 "workspace": str(workspace.cwd),
                 "access": settings.access,
@@ -330,7 +319,7 @@ def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json:
     for layer, rule in shown:
         print_rule(layer, rule, names)
     click.echo()
-    print_wrapped("", _HOW, indent=0)
+    print_wrapped("", _EXPLANATION, indent=0)
     if elsewhere:
         click.echo("\nRemembered for other workspaces:\n")
         for entry in elsewhere:
@@ -347,7 +336,7 @@ def revoke(*, ids: Sequence[str], as_json: bool) -> None:
     """Revoke remembered "always" and "never" answers. `dragoman policy list` shows their ids."""
     gone = Remembered(load().home).revoke(*ids)
     if as_json:
-        return _json({"revoked": [_entry_record(entry) for entry in gone]})
+        return print_json({"revoked": [_entry_record(entry) for entry in gone]})
     click.echo("No longer remembered:\n")
     for entry in gone:
         print_entry(entry)
@@ -366,11 +355,10 @@ def trust(*, folder: str | None, as_json: bool) -> None:
     settings = load()
     own = rulebook.trust(settings.home, _workspace_folder(folder))
     if as_json:
-        return _json(
+        return print_json(
             {"path": str(own.path), "sha256": own.sha256, "rules": [_rule_record("workspace", r) for r in own.rules]}
         )
-    count = f"{len(own.rules)} rule{'s' * (len(own.rules) != 1)}"
-    click.echo(f"Trusted {exact(str(own.path))} as it is now: {count}.\n")
+    click.echo(f"Trusted {exact(str(own.path))} as it is now: {count(len(own.rules), 'rule')}.\n")
     for rule in own.rules:
         print_rule("workspace", rule, Names(settings, Workspace(own.path.parent.parent)))
     return None
@@ -385,21 +373,19 @@ def untrust(*, folder: str | None, as_json: bool) -> None:
     where = _workspace_folder(folder)
     was = rulebook.untrust(load().home, where)
     if as_json:
-        return _json({"path": str(where / POLICY_FILE), "was_trusted": was})
+        return print_json({"path": str(where / POLICY_FILE), "was_trusted": was})
     path = exact(str(where / POLICY_FILE))
     click.echo(f"{path} is no longer trusted." if was else f"{path} was not trusted.")
     return None
 
 
-def _workspace_folder(given: str | None) -> Path:
-    """The workspace's folder, also where the policy file itself is named."""
-    path = Path(given or os.getcwd()).absolute()
+def _workspace_folder(folder: str | None) -> Path:
+    """Return the workspace's folder, also where the policy file itself is named."""
+    path = Path(folder or os.getcwd()).absolute()
     return path.parent.parent if path.as_posix().endswith(f"/{POLICY_FILE}") else path
 
 
-# As JSON
-def _json(content: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+# -- JSON
 
 
 def _verdict_record(verdict: Verdict) -> dict[str, object]:

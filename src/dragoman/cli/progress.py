@@ -9,7 +9,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from dragoman.cli.output import STDERR, USUAL_WIDTH, Outbox, terminal_width
@@ -40,7 +39,7 @@ def is_drawable() -> bool:
 
 
 def stderr_console() -> Console:
-    """A console for progress bars, somewhat narrower than the terminal."""
+    """Create a console for progress bars, somewhat narrower than the terminal."""
     from rich.console import Console
 
     width = max((terminal_width() or USUAL_WIDTH) - _MARGIN_COLUMNS, 1)
@@ -64,9 +63,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -123,9 +120,7 @@ class Spinner:
             self._task = asyncio.get_running_loop().create_task(self._spin(), name="dragoman spinner")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -162,7 +157,7 @@ class Spinner:
 
 
 def spinner_frame(elapsed: float) -> str:
-    """The spinner's character after so many seconds."""
+    """Return the spinner's character after `elapsed` seconds."""
     from rich.spinner import Spinner as RichSpinner
 
     spinner = RichSpinner("dots")

@@ -1,4 +1,4 @@
-"""`Renderer`: makes pieces of events, for a person to see. Pure.
+"""`Renderer`: makes pieces of events, for a person to see; `HostActions`: those about files and commands. Pure.
 
 The agent's text becomes `Text` and goes to stdout; everything else goes to stderr.
 """
@@ -6,17 +6,214 @@ The agent's text becomes `Text` and goes to stdout; everything else goes to stde
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
-from dragoman.cli.figures import duration, size, usage_parts
-from dragoman.cli.host_actions import NO, YES, HostActions, why
-from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
-from dragoman.cli.text import columns, one_line, plain, wrapped
+from dragoman.cli.screen import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
+from dragoman.cli.text import columns, duration, exact, one_line, plain, size, truncate, usage_parts, wrapped
+from dragoman.host.requests import command_of
+from dragoman.host.shell.programs import unwrap_shell
 from dragoman.record import events, rows
-from dragoman.record.diffs import describe_changes
+from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.record.notes import Difference
 from dragoman.wire.vocabulary import Content, Diff, TextContent
+
+YES, NO = "✓", "✗"
+
+# Lines of a diff that are shown; the rest is counted, so that the conversation stays in sight.
+MAX_DIFF_LINES = 16
+
+# Lines of a command's output that are shown with -v, from its end.
+MAX_OUTPUT_LINES = 10
+
+# Layers whose rules are what `--access` says, which the reason names.
+_SELF_EVIDENT = ("built in", "access")
+
+_MARKS: dict[str, Style] = {"+": "good", "-": "bad"}
+
+Decided: TypeAlias = (
+    events.PermissionResolved
+    | events.FileRead
+    | events.FileWritten
+    | events.TerminalStarted
+    | events.TerminalRefused
+    | events.QuestionAnswered
+)
+HostEvent: TypeAlias = (
+    events.FileRead
+    | events.FileWritten
+    | events.TerminalStarted
+    | events.TerminalRefused
+    | events.TerminalExited
+    | events.QuestionAsked
+    | events.QuestionAnswered
+)
+
+
+class HostActions:
+    """Lines about what the host did for the agent. Each diff is shown once.
+
+    The agent's question, its tool call and the write itself have the same diff.
+
+    An action that a running tool call has announced is covered by the line of the tool call; with `verbose` it gets its
+    own. `width` returns the terminal's current width.
+    """
+
+    def __init__(self, *, cwd: Path, width: Callable[[], int], verbose: bool, diffs: bool) -> None:
+        self._cwd = cwd
+        self._width = width
+        self._verbose = verbose
+        self._diffs = diffs
+        self._seen: set[int] = set()
+        self._announced: dict[str | None, set[int]] = {}  # by tool calls under way
+        self._covered: set[str] = set()  # terminals whose line is that of a tool call
+        self._questions: dict[str, str] = {}  # messages of those without an answer
+
+    def show(self, event: HostEvent) -> Iterable[Piece]:
+        match event:
+            case events.FileRead():
+                yield from self._read(event)
+            case events.FileWritten():
+                yield from self._written(event)
+            case events.TerminalStarted() if self._is_announced("run", unwrap_shell(_command_line(event))):
+                self._covered.add(event.terminal_id)
+            case events.TerminalExited(terminal_id=terminal_id) if terminal_id in self._covered:
+                self._covered.discard(terminal_id)
+            case events.TerminalStarted():
+                yield Line((Span(f"$ {self._command(event, 2)}"),), key=event.terminal_id)
+            case events.TerminalRefused():
+                yield from self._not_done(event, f"run {self._command(event, 0)}")
+            case events.TerminalExited():
+                yield from self._exited(event)
+            case events.QuestionAsked(question_id=question_id, message=message):
+                self._questions[question_id] = message
+            case events.QuestionAnswered(question_id=question_id, action=action):
+                message = self._questions.pop(question_id, "")
+                if action != "accept" and event.decided_by in UNSEEN:
+                    yield self._line(NO, "bad", f"not answered: {message} ({why(event)})")
+
+    def announced(self, call: events.ToolCall | events.PermissionRequested) -> None:
+        """Note what a tool call is about to do."""
+        actions = self._announced.setdefault(call.tool_call_id, set())
+        actions.update(hash(("write", diff.path, diff.new_text)) for diff in call.content if isinstance(diff, Diff))
+        if call.kind == "read":
+            actions.update(hash(("read", location.path)) for location in call.locations)
+        if (command := command_of(call.input)) is not None:
+            actions.add(hash(("run", unwrap_shell(command))))
+
+    def tool_ended(self, tool_call_id: str) -> None:
+        self._announced.pop(tool_call_id, None)
+
+    def _is_announced(self, *action: str) -> bool:
+        return not self._verbose and any(hash(action) in actions for actions in self._announced.values())
+
+    def seen(self, diffs: Iterable[Diff]) -> None:
+        """Note that these diffs were on the screen."""
+        self._seen.update(hash((diff.path, diff.new_text)) for diff in diffs)
+
+    def diff_lines(self, diffs: Iterable[Diff]) -> Iterable[Piece]:
+        """Show the changed lines, where diffs are enabled and these were not shown before."""
+        for diff in diffs:
+            if not self._diffs or hash((diff.path, diff.new_text)) in self._seen:
+                continue
+            self.seen((diff,))
+            changed = changed_lines(diff, context=1)
+            for mark, line in changed[:MAX_DIFF_LINES]:
+                text = truncate(exact(line).expandtabs(4), self._width() - 6)
+                yield Line((Span(f"    {mark} {text}", _MARKS.get(mark, "dim")),))
+            if len(changed) > MAX_DIFF_LINES:
+                yield Line((Span(f"    … {len(changed) - MAX_DIFF_LINES} more lines", "dim"),))
+
+    # -- files
+
+    def _read(self, read: events.FileRead) -> Iterable[Piece]:
+        path_text = self._relative(read.path) + (f":{read.from_line}" if read.from_line else "")
+        if read.status in ("done", "failed") and self._is_announced("read", read.path):
+            return
+        if read.status == "done":
+            yield Line((Span(one_line(f"· read {path_text}", self._width()), "dim"),))
+        elif read.status == "failed" and not self._verbose:
+            pass  # agents look for files that may not be there
+        elif read.status == "failed":
+            yield Line((Span(one_line(f"· read {path_text}: {_failure(read)}", self._width()), "dim"),))
+        else:
+            yield from self._not_done(read, f"read {path_text}")
+
+    def _written(self, write: events.FileWritten) -> Iterable[Piece]:
+        path_text = self._relative(write.path)
+        if write.status == "done" and write.diff and self._is_announced("write", write.path, write.diff.new_text):
+            return
+        if write.status == "done":
+            changed = describe_changes((write.diff,)) if write.diff is not None else f"{write.size or 0:,} bytes"
+            outcome = changed or "unchanged"
+            name = one_line(f"write {path_text}", self._width() - 4 - columns(outcome))
+            yield Line((Span(YES, "good"), Span(f" {name}"), Span(f"  {outcome}", "dim")))
+            if write.diff is not None:
+                yield from self.diff_lines((write.diff,))
+        elif write.status == "failed":
+            yield self._line(NO, "bad", f"write {path_text}: {_failure(write)}")
+        else:
+            yield from self._not_done(write, f"write {path_text}")
+
+    def _relative(self, path: str) -> str:
+        path_text = Path(path)
+        return str(path_text.relative_to(self._cwd) if path_text.is_relative_to(self._cwd) else path_text)
+
+    # -- commands
+
+    def _exited(self, end: events.TerminalExited) -> Iterable[Piece]:
+        good = end.exit_code == 0
+        if end.status == "exited":
+            outcome = end.signal or ("ended" if end.exit_code is None else f"exit {end.exit_code}")
+        else:
+            outcome = "killed" if end.status == "killed" else "stopped"
+        mark: Span = Span(YES, "good") if good else Span(NO, "bad") if end.status == "exited" else Span("■", "dim")
+        command = self._command(end, 6 + columns(outcome))
+        outcome_span = Span(f"  {outcome}", "dim" if good or end.status != "exited" else "bad")
+        yield Ending(end.terminal_id, (mark, Span(f" $ {command}"), outcome_span))
+        if self._verbose and end.output:
+            for line in end.output.rstrip().splitlines()[-MAX_OUTPUT_LINES:]:
+                yield Line((Span(f"    {truncate(plain(line).expandtabs(4), self._width() - 4)}", "dim"),))
+
+    def _command(
+        self, event: events.TerminalStarted | events.TerminalRefused | events.TerminalExited, taken: int
+    ) -> str:
+        return one_line(exact(_command_line(event)), self._width() - taken)
+
+    # -- denied and failed actions
+
+    def _not_done(
+        self, event: events.FileRead | events.FileWritten | events.TerminalRefused, action: str
+    ) -> Iterable[Line]:
+        if event.status == "failed":
+            yield self._line(NO, "bad", f"{action}: {_failure(event)}")
+        elif event.decided_by in UNSEEN or event.decided_by is None:
+            yield self._line(NO, "bad", f"not allowed: {action} ({why(event)})")
+
+    def _line(self, mark: str, style: Style, text: str) -> Line:
+        return Line((Span(mark, style), Span(f" {one_line(text, self._width() - 2)}")))
+
+
+def why(event: Decided) -> str:
+    """Return the reason in a few words, and the rule where it is the user's own."""
+    if event.decided_by == "default":
+        return "nobody to ask"
+    reason = event.reason or "no reason given"
+    named = event.rule and event.layer not in _SELF_EVIDENT and event.rule not in reason
+    return f"{reason}: {event.rule}" if named else reason
+
+
+def _command_line(event: events.TerminalStarted | events.TerminalRefused | events.TerminalExited) -> str:
+    return shlex.join((event.command, *event.args)) if event.args else event.command
+
+
+def _failure(event: events.FileRead | events.FileWritten | events.TerminalRefused) -> str:
+    """Return the error that the agent got, without the path, which is shown before it."""
+    error = event.error or "failed"
+    return error if isinstance(event, events.TerminalRefused) else error.replace(f": {event.path}", "")
+
 
 BULLET = "●"
 
@@ -43,7 +240,7 @@ _INDENT = "  "
 
 
 class Renderer:
-    """Remembers what was shown: of a plan, only changes are shown again."""
+    """Makes pieces of events, in order. Of a plan, only changes are shown again."""
 
     def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool, diffs: bool = False) -> None:
         self._cwd = cwd
@@ -52,7 +249,7 @@ class Renderer:
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
         self._pending: dict[str, events.PermissionRequested] = {}  # permissions without an answer
-        self._served = HostActions(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
+        self._host_actions = HostActions(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
 
     def show(self, event: events.Event) -> Iterable[Piece]:
         match event:
@@ -68,7 +265,7 @@ class Renderer:
                 if event.status in ("completed", "failed"):
                     yield from self._tool_ended(event)
                 else:
-                    self._served.announced(event)
+                    self._host_actions.announced(event)
                     yield self._tool_call(event)
             case events.ToolResult():
                 yield from self._tool_ended(event)
@@ -77,7 +274,7 @@ class Renderer:
             case events.PermissionRequested(permission_id=permission_id):
                 self._pending[permission_id] = event
                 if event.origin == "agent":
-                    self._served.announced(event)
+                    self._host_actions.announced(event)
             case events.PermissionResolved():
                 yield from self._resolved(event)
             case (
@@ -89,7 +286,7 @@ class Renderer:
                 | events.QuestionAsked()
                 | events.QuestionAnswered()
             ):
-                yield from self._served.show(event)
+                yield from self._host_actions.show(event)
             case events.HistoryDiffers() if event.differences:
                 message = f"! the agent's history differs: {_difference(event.differences[0])}"
                 rest = f" (and {event.count - 1} more)" if event.count > 1 else ""
@@ -110,9 +307,9 @@ class Renderer:
 
     def _tool_ended(self, result: events.ToolCall | events.ToolResult) -> Iterable[Piece]:
         yield self._tool_result(result)
-        self._served.tool_ended(result.tool_call_id)
+        self._host_actions.tool_ended(result.tool_call_id)
         if result.status == "completed":
-            yield from self._served.diff_lines(item for item in result.content if isinstance(item, Diff))
+            yield from self._host_actions.diff_lines(item for item in result.content if isinstance(item, Diff))
 
     def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
         failed = result.status == "failed"
@@ -122,14 +319,14 @@ class Renderer:
             named = self._title(result, self.width - 2)
             return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named))
         # Half of the line at most for each, where both are long.
-        least = min(columns(one_line(outcome, self.width)), self.width // 2)
-        named = self._title(result, self.width - least - 4)
+        min_columns = min(columns(one_line(outcome, self.width)), self.width // 2)
+        named = self._title(result, self.width - min_columns - 4)
         room = self.width - sum(columns(span.text) for span in named) - 4
         outcome_span = Span(f"  {one_line(outcome, room)}", "bad" if failed else "dim")
         return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named, outcome_span))
 
     def _title(self, call: events.ToolCall | events.ToolResult, room: int) -> tuple[Span, ...]:
-        """The title, with the verb of its kind and the first location where it does not name them itself."""
+        """Return the title, with the verb of its kind and the first location where it does not name them itself."""
         verb = _VERBS.get(call.kind, "")
         title = one_line((call.title or call.name or "").replace(f"{self._cwd}/", ""), self.width)
         words = title.lower().split() or [""]
@@ -177,11 +374,11 @@ class Renderer:
     # -- permissions
 
     def _resolved(self, answer: events.PermissionResolved) -> Iterable[Piece]:
-        """An answer of the user is on the screen already; a decision without the user is shown."""
+        """Show a decision that was made without the user; an answer of the user is on the screen already."""
         request = self._pending.pop(answer.permission_id, None)
         if answer.decided_by not in UNSEEN:
             if request is not None:
-                self._served.seen(item for item in request.content if isinstance(item, Diff))
+                self._host_actions.seen(item for item in request.content if isinstance(item, Diff))
             yield from self._lasting_answer(answer)
             return
         allowed = answer.decision == "allow"
@@ -199,7 +396,7 @@ class Renderer:
         yield from (Line((Span(f"{_INDENT}{line}", style),)) for line in more)
 
     def _lasting_answer(self, answer: events.PermissionResolved) -> Iterable[Piece]:
-        """The scope of an "always" or a "never", and how to revoke it."""
+        """Show the scope of an "always" or a "never", and how to revoke it."""
         _, _, scope = (answer.reason or "").partition("; ")
         if answer.decided_by != "person" or not scope:
             return
@@ -245,16 +442,16 @@ def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
     return (Span(_INDENT),) if call.parent_id else ()
 
 
-def _difference(one: Difference) -> str:
-    if one.subject == "prompt":
-        return f'it leaves out "{one.recorded}"'
-    if one.replayed:
-        return f'"{one.replayed}" is not kept here'
-    return f'it leaves out the tool calls of a run: "{one.recorded}"'
+def _difference(difference: Difference) -> str:
+    if difference.subject == "prompt":
+        return f'it leaves out "{difference.recorded}"'
+    if difference.replayed:
+        return f'"{difference.replayed}" is not recorded here'
+    return f'it leaves out the tool calls of a run: "{difference.recorded}"'
 
 
 def _outcome(result: events.ToolCall | events.ToolResult) -> str:
-    """The outcome in a word or two: lines changed, exit code, or the error."""
+    """Describe the outcome in a word or two: lines changed, exit code, or the error."""
     texts = [
         item.content.text
         for item in result.content
@@ -274,7 +471,7 @@ def _outcome(result: events.ToolCall | events.ToolResult) -> str:
 
 
 def _attachment(block: object) -> str:
-    """A part of a message that is not text, in a few words."""
+    """Describe a part of a message that is not text in a few words."""
     fields = block if isinstance(block, dict) else {}
     kind = one_line(str(fields.get("type", "attachment")), 20)
     if isinstance(data := fields.get("data"), str):

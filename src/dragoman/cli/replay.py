@@ -83,7 +83,7 @@ _HINT = 'To watch it: dragoman run --agent-command "dragoman replay --by-order F
 
 
 def _lines_of_file(recording: str) -> Sequence[bytes] | None:
-    """None where the name can only be that of a session."""
+    """Read the lines of a file; None where the name can only be that of a session."""
     path = Path(recording)
     if path.is_file():
         return path.read_bytes().splitlines()
@@ -95,9 +95,9 @@ def _lines_of_file(recording: str) -> Sequence[bytes] | None:
     return None
 
 
-async def _lines_of_session(wanted: str) -> Sequence[bytes]:
+async def _lines_of_session(name: str) -> Sequence[bytes]:
     async with open_existing() as journal:
-        session = find_session(await journal.sessions(), wanted)
+        session = find_session(await journal.sessions(), name)
         return [line async for line in export(journal, session.id)]
 
 

@@ -19,8 +19,7 @@ import click
 from dragoman.cli import exits
 from dragoman.cli.ask import PermissionPrompt
 from dragoman.cli.command import print_error
-from dragoman.cli.exits import Denials
-from dragoman.cli.follow import Follower
+from dragoman.cli.exits import Denials, Interrupts
 from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     FILE,
@@ -33,12 +32,10 @@ from dragoman.cli.options import (
     verbose_option,
 )
 from dragoman.cli.output import LOG_WIDTH, STDERR, STDIN, STDOUT, Outbox, OutputLost, terminal_width, watch_reader
-from dragoman.cli.pieces import Span
 from dragoman.cli.plan import AgentProcess, RunOptions, RunPlan, prepare, save_handle
 from dragoman.cli.progress import Spinner
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import Screen, markdown_stream
-from dragoman.cli.signals import Interrupts
+from dragoman.cli.screen import Follower, Screen, Span, markdown_stream
 from dragoman.cli.text import inert_json, plain, wrapped
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
@@ -90,13 +87,13 @@ Markdown is rendered."""
 @plain_option
 @verbose_option
 @click.option("--thoughts/--no-thoughts", default=None, help="Show the agent's thoughts. [default: on a terminal]")
-def run(**given: Any) -> int:
+def run(**options: Any) -> int:
     """Send a prompt to an agent and watch it work.
 
     All words together are the PROMPT; "-", or no prompt, reads it from standard input. Input that is piped in beside a
     prompt is attached to it.
     """
-    return run_prompt(RunOptions(**given))
+    return run_prompt(RunOptions(**options))
 
 
 def run_prompt(options: RunOptions) -> int:
@@ -120,7 +117,7 @@ LAST_EVENTS_S = 1.0
 
 
 def error_line(error: DragomanError, session_id: str) -> bytes:
-    """An error event, for an error before the run."""
+    """Encode an error event, for an error before the run."""
     kind = type(error).__name__
     return to_json(Error(time.time(), session_id, None, None, str(error), error.category, kind, error.guidance))
 
@@ -240,7 +237,7 @@ class RunCommand:
 
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
-        """The terminal, for a question."""
+        """Hold the terminal for a question."""
         self._starting.pause()
         self._thinking.pause()
         async with self._follower.floor(self._run):
@@ -325,9 +322,9 @@ class RunCommand:
             self._task.cancel()
 
 
-def _is_same_file(one: int, other: int) -> bool:
+def _is_same_file(first: int, second: int) -> bool:
     """Test whether both are read as one text: the same terminal, or `2>&1`."""
     try:
-        return os.path.sameopenfile(one, other)
+        return os.path.sameopenfile(first, second)
     except OSError:  # one of them is closed
         return False

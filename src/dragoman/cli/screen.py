@@ -1,4 +1,6 @@
-"""`Screen`: writes pieces to stdout and stderr, with blank lines between blocks.
+"""`Screen`: writes pieces of output to stdout and stderr; `Follower`: shows a run and hands the terminal to questions.
+
+Pieces have neither a position nor colours: `render` makes them of events. Blank lines separate their blocks.
 
 stdout gets the agent's text and nothing else: after `dragoman run … > out.md`, the file holds the result's text and a
 newline. Where stdout and stderr are the same terminal or file they share one layout, with blank lines around text.
@@ -6,14 +8,69 @@ newline. Where stdout and stderr are the same terminal or file they share one la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal, TypeAlias
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from dragoman.cli.markdown import MarkdownStream
 from dragoman.cli.output import STDERR, STDOUT, Outbox
-from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import Wrapper
+from dragoman.record.events import Event
 from dragoman.record.text import strip_controls
+
+# Pieces of one block belong together; blank lines separate blocks.
+Block: TypeAlias = Literal["prompt", "text", "thought", "line", "question", "end"]
+
+# The meaning of a span; `_LOOKS` says how each looks.
+Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]
+
+# Deciders that the user does not see on the screen.
+UNSEEN: Final = ("rule", "default", "timeout")
+
+
+class Span(msgspec.Struct, frozen=True):
+    text: str
+    style: Style = ""
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A part of the agent's text, for stdout, and the message it belongs to."""
+
+    text: str
+    message_id: str
+
+
+class Thought(msgspec.Struct, frozen=True):
+    text: str
+    message_id: str
+
+
+class MessageEnd(msgspec.Struct, frozen=True):
+    """The end of a message or thought."""
+
+    message_id: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line beside the text. With a `key` it stays open for its `Ending`, as long as nothing else is written."""
+
+    spans: tuple[Span, ...]
+    key: str | None = None
+    block: Block = "line"
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The outcome of the line with this key. It replaces that line while it is still open."""
+
+    key: str
+    spans: tuple[Span, ...]
+
+
+Piece: TypeAlias = Text | Thought | MessageEnd | Line | Ending
+
 
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -36,7 +93,7 @@ _LOOKS: dict[Style, str] = {
 
 
 def markdown_stream(width: int) -> MarkdownStream | None:
-    """A renderer for the terminal that stdout is; None where it cannot show styles."""
+    """Create a renderer for the terminal that stdout is; None where it cannot show styles."""
     from rich.console import Console
 
     console = Console()
@@ -46,7 +103,7 @@ def markdown_stream(width: int) -> MarkdownStream | None:
 
 
 def colours() -> Paint:
-    """A painter for this terminal; it adds no colours where the terminal has none, or with NO_COLOR."""
+    """Create a painter for this terminal; it adds no colours where the terminal has none, or with NO_COLOR."""
     from rich.color import ColorSystem
     from rich.console import Console
     from rich.style import Style as Look
@@ -82,7 +139,7 @@ class _Lane:
             self._wrapper.resize(width)
 
     def begin(self, kind: Block) -> str:
-        """The gap to be written before a piece of this block."""
+        """Return the gap to be written before a piece of this block."""
         gap = "\n" if self.mid_line else ""
         if self.last and self.last != kind:
             gap += "\n"
@@ -90,7 +147,7 @@ class _Lane:
         return gap
 
     def stream(self, kind: Literal["text", "thought"], text: str, message_id: str) -> tuple[str, str]:
-        """The gap and the text to write for the next part of a message."""
+        """Return the gap and the text to write for the next part of a message."""
         gap, body = self._stream(kind, text, message_id)
         if self._wrapper is None:
             return gap, body
@@ -117,7 +174,7 @@ class _Lane:
         return gap, newlines + body
 
     def end(self, message_id: str) -> str:
-        """The end of a message's last line, written at once: the next piece may go to another stream."""
+        """End the last line of a message at once: the next piece may go to another stream."""
         if self.message_id != message_id or self.last not in ("text", "thought"):
             return ""
         return self.end_line()
@@ -234,7 +291,7 @@ class Screen:
             self._put_rendered(lines)
 
     def _begin_rendered(self, markdown: MarkdownStream) -> None:
-        """Blank lines part the blocks of a message; where something else came before, we write them, not the stream."""
+        """Restart the blank lines between blocks where something else, or another message, came before."""
         if self._text.last != "text" or self._between_messages:
             markdown.restart()
 
@@ -257,7 +314,7 @@ class Screen:
         self._notes.mid_line, self._notes.open_key = stays_open, key if stays_open else None
 
     def line_soon(self, spans: Iterable[Span]) -> None:
-        """Do the same for callers that cannot wait."""
+        """Write such a line, for callers that cannot wait."""
         self.line(spans)
         self._outbox.flush_notes_soon()
 
@@ -283,3 +340,70 @@ class Screen:
             self._end_markdown(self._markdown)
         for fd, lane in ((STDOUT, self._text), (STDERR, self._notes)):
             self._outbox.put(fd, lane.end_line())
+
+
+# Entered to ask the user something: inside, the terminal belongs to the question alone.
+Floor: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class FollowedRun(Protocol):
+    """A run whose events are taken in batches."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def waiting(self) -> bool: ...
+    def claim(self) -> None: ...
+    async def next_events(self) -> list[Event]: ...
+
+
+class Follower:
+    """`show` puts events on the screen and returns when they are there."""
+
+    def __init__(self, show: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
+        self._show = show
+        self._run: FollowedRun | None = None
+        self._batch: list[Event] = []  # taken from the run, and not shown
+        self._screen = asyncio.Lock()
+        self._run_changed = asyncio.Event()
+
+    @property
+    def is_free(self) -> bool:
+        """True while neither a batch nor a question has the screen."""
+        return not self._screen.locked()
+
+    async def follow(self, run: FollowedRun) -> None:
+        """Show the run until it is over. From here on the agent is read only as fast as we show."""
+        run.claim()
+        self._set_run(run)
+        try:
+            while batch := await run.next_events():
+                self._batch = batch
+                async with self._screen:
+                    await self._show_batch()
+        finally:
+            self._set_run(None)
+
+    @asynccontextmanager
+    async def floor(self, run: FollowedRun | None = None) -> AsyncIterator[None]:
+        """Hand the screen to a question of this run, one at a time, in the order they came.
+
+        The events before the question are shown first; those that come meanwhile wait.
+        """
+        while run is not None and run is not self._run and not run.done:
+            self._run_changed.clear()
+            await self._run_changed.wait()
+        async with self._screen:
+            await self._show_batch()
+            if run is not None and run.waiting:
+                await self._show(await run.next_events())
+            yield
+
+    async def _show_batch(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            await self._show(batch)
+
+    def _set_run(self, run: FollowedRun | None) -> None:
+        self._run = run
+        self._run_changed.set()

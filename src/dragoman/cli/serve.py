@@ -28,9 +28,10 @@ from dragoman.bridge.metrics import Metrics
 from dragoman.bridge.server import PortTaken, measuring_loop_delay, open_port, serving
 from dragoman.bridge.tls import fingerprint
 from dragoman.bridge.tokens import Tokens
-from dragoman.cli.command import sync_command
+from dragoman.cli.command import count, sync_command
 from dragoman.cli.exits import CANNOT_START, DONE, INTERRUPTED
 from dragoman.cli.form import has_desktop, open_page
+from dragoman.cli.options import home_option
 from dragoman.cli.output import STDIN, STDOUT
 from dragoman.cli.token import link_lines
 from dragoman.config import Config, load, make_home
@@ -50,16 +51,6 @@ Examples:
 See docs/serve.md: as a service, behind a proxy, for scripts."""
 
 
-class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options as typed; `open_page` is None where neither --open nor --no-open was given."""
-
-    place: ListenAddress
-    open_page: bool | None
-    log_format: Literal["human", "json"]
-    verbose: bool
-    home: str | None
-
-
 @click.command(epilog=EPILOG)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -72,29 +63,35 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--allow-host", metavar="NAME", multiple=True, help="Another host name of this server; may be repeated.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
-@click.option("--home", metavar="DIR", help="The home folder. [default: DRAGOMAN_HOME, or ~/.dragoman]")
+@home_option
+@sync_command
 def serve(
-    open_page: bool | None, log_format: Literal["human", "json"], verbose: bool, home: str | None, **place: Any
+    *, open_page: bool | None, log_format: Literal["human", "json"], verbose: bool, home: str | None, **address: Any
 ) -> int:
     """Serve sessions to browsers, phones and scripts, until interrupted.
 
     It listens on loopback by default. On the network it uses TLS, with a self-signed certificate or with yours. A
     browser needs a link, which works once; a program needs a token (see `dragoman token`).
     """
-    return run_server(
-        ServeOptions(
-            place=ListenAddress(**place), open_page=open_page, log_format=log_format, verbose=verbose, home=home
-        )
-    )
+    set_up_log(log_format, verbose=verbose)
+    listen_address = ListenAddress(**address)
+    config = load(Path(home) if home else None)
+    try:
+        listening = open_port(listen_address.host, listen_address.port)
+    except PortTaken:
+        click.echo(_port_taken(listen_address, config.home), err=True)
+        return CANNOT_START
+    with listening:
+        return asyncio.run(_serve(listen_address, open_page, config, listening))
 
 
-def _port_taken(place: ListenAddress, home: Path) -> str:
-    port = place.port
+def _port_taken(address: ListenAddress, home: Path) -> str:
+    port = address.port
     another = f"  Choose another port: dragoman serve --port {port + 1 if port < 65535 else 0}"
-    own = next((one for one in ServerRegistry(home).running() if one.port == port), None)
+    own = next((server for server in ServerRegistry(home).running() if server.port == port), None)
     if own is not None:
         return f"dragoman: already running as process {own.pid}: {own.url}\n  For a link: dragoman token link"
-    if (health := _health("127.0.0.1" if place.host in WILDCARDS else place.host, port)) is not None:
+    if (health := _health("127.0.0.1" if address.host in WILDCARDS else address.host, port)) is not None:
         return (
             f"dragoman: port {port} is taken by another Dragoman ({health.version}), of another user or with another "
             f"home folder.\n{another}"
@@ -119,38 +116,25 @@ def _health(host: str, port: int) -> Health | None:
     return None
 
 
-@sync_command
-def run_server(options: ServeOptions) -> int:
-    set_up_log(options.log_format, verbose=options.verbose)
-    place = options.place
-    config = load(Path(options.home) if options.home else None)
-    try:
-        listening = open_port(place.host, place.port)
-    except PortTaken:
-        click.echo(_port_taken(place, config.home), err=True)
-        return CANNOT_START
-    with listening:
-        return asyncio.run(_serve(options, config, listening))
-
-
-async def _serve(options: ServeOptions, config: Config, listening: socket.socket) -> int:
-    place, home = options.place, make_home(config.home)
-    tls = place.tls(home)
+async def _serve(address: ListenAddress, open_browser: bool | None, config: Config, listening: socket.socket) -> int:
+    """Serve until a signal; `open_browser` is None where neither --open nor --no-open was given."""
+    home = make_home(config.home)
+    tls = address.tls(home)
     port = listening.getsockname()[1]
-    server = this_server(tls=tls is not None, host=place.host, port=port, addresses=place.addresses())
+    server = this_server(tls=tls is not None, host=address.host, port=port, addresses=address.addresses())
     tokens, metrics, ending, stop = Tokens(home), Metrics(), asyncio.Event(), asyncio.Event()
     with _signals(stop):
         bridge = await Bridge(config, tokens, metrics).start()
 
         try:
-            app = application(bridge, host_names=place.host_names(), stopping=ending, port=port)
+            app = application(bridge, host_names=address.host_names(), stopping=ending, port=port)
             async with (
                 serving(app, listening, tls),
                 measuring_loop_delay(metrics),
-                _renewing_certificate(place, home, tls),
+                _renewing_certificate(address, home, tls),
             ):
                 with _registered(home, server), _keys(lambda: _say(*link_lines(server, tokens.new_code()))):
-                    await _greet(options, server, tokens, home)
+                    await _greet(address, open_browser, server, tokens, home)
                     await stop.wait()
                 ending.set()
                 _say(_farewell(bridge.running))
@@ -161,13 +145,13 @@ async def _serve(options: ServeOptions, config: Config, listening: socket.socket
 
 # -- while it runs
 @contextlib.asynccontextmanager
-async def _renewing_certificate(place: ListenAddress, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
+async def _renewing_certificate(address: ListenAddress, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
     """Renew our own certificate in time; later connections get the new one."""
 
     async def renew() -> None:
-        while tls is not None and place.uses_generated_certificate:
+        while tls is not None and address.uses_generated_certificate:
             await asyncio.sleep(RENEWAL_CHECK_S)
-            tls.load_cert_chain(await asyncio.to_thread(place.certificate, home))
+            tls.load_cert_chain(await asyncio.to_thread(address.certificate, home))
 
     task = asyncio.create_task(renew(), name="dragoman certificate")
     try:
@@ -234,30 +218,31 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-# -- what is said
-async def _greet(options: ServeOptions, server: ServerEntry, tokens: Tokens, home: Path) -> None:
+# -- messages
+async def _greet(
+    address: ListenAddress, open_browser: bool | None, server: ServerEntry, tokens: Tokens, home: Path
+) -> None:
     _say(f"Dragoman is running at {server.url}")
     if server.addresses and not server.tls:
         _say("  Without TLS, others on the network can read the traffic: use a proxy with TLS.")
-    if options.place.uses_generated_certificate:
+    if address.uses_generated_certificate:
         _say(
             "  Browsers warn once about its self-signed certificate, whose SHA-256 fingerprint is:",
-            f"  {fingerprint(options.place.certificate(home))}",
+            f"  {fingerprint(address.certificate(home))}",
         )
     if os.environ.get("JOURNAL_STREAM"):  # the output of a service is stored in a log
         _say("For a link: dragoman token link")
         return
     _say(*link_lines(server, tokens.new_code()))
     _say("Press Enter for a new link, Ctrl-C to stop." if os.isatty(STDIN) else "For another link: dragoman token link")
-    wanted = options.open_page
-    if wanted or (wanted is None and os.isatty(STDOUT) and has_desktop(os.environ)):
+    if open_browser or (open_browser is None and os.isatty(STDOUT) and has_desktop(os.environ)):
         await open_page(server.link(tokens.new_code()))  # a code of its own: the one that is shown stays valid
 
 
 def _farewell(running: int) -> str:
     if not running:
         return "Stopped."
-    return f"Stopped, with {running} running session{'s' * (running > 1)}."
+    return f"Stopped, with {count(running, 'running session')}."
 
 
 def _say(*lines: str) -> None:

@@ -1,4 +1,4 @@
-"""Text of agents made safe for a terminal, measured in columns, and wrapped.
+"""Text of agents made safe for a terminal, measured in columns, and wrapped; and figures as people read them.
 
 An agent's words and titles come from a model or a web page. On a terminal, control characters in them could rewrite
 earlier output, hide a part of a command, or answer a question in the user's place.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
+from dragoman.config import format_duration
+from dragoman.record import rows
 from dragoman.record.text import strip_controls, strip_directions
 
 _UNESCAPED = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
@@ -21,9 +24,9 @@ def plain(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """The same for what will be done as it stands, a command or a file's content: what cannot be seen is spelled out.
+    """Spell out what cannot be seen, for text that will be used as it is: a command, or a file's content.
 
-    To leave it out would hide it: a shell runs also what stands inside of a terminal's sequence.
+    To leave it out would hide it: a shell also runs what is inside a terminal's escape sequence.
     """
     if text.isprintable():
         return text
@@ -39,18 +42,18 @@ def _spelled(character: str) -> str:
 
 
 def inert_json(line: bytes) -> bytes:
-    """JSON as it is, with what JSON leaves unescaped and a terminal may obey written as \\uXXXX."""
-    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", line.decode()).encode()
+    """Write what JSON leaves unescaped and a terminal may obey as \\uXXXX."""
+    return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", line.decode()).encode()
 
 
 def one_line(text: str, width: int) -> str:
-    """The text on a single line of at most so many columns."""
+    """Return the text on a single line of at most `width` columns."""
     line = " ".join(plain(text).split())
-    return cut(line, width)
+    return truncate(line, width)
 
 
-def cut(line: str, width: int) -> str:
-    """The beginning of a line that fits into so many columns."""
+def truncate(line: str, width: int) -> str:
+    """Return the line, or its beginning and an ellipsis where it is wider than `width` columns."""
     if columns(line) <= width:
         return line
     taken, used = [], 0
@@ -80,7 +83,7 @@ _FENCES = ("```", "~~~")
 
 
 class Wrapper:
-    """For one terminal, `width` columns wide. `feed` returns what to write, which may move the cursor back."""
+    """Wraps text as it streams in, `width` columns wide. `feed` returns the output, which may move the cursor back."""
 
     def __init__(self, width: int) -> None:
         self.resize(width)
@@ -92,7 +95,7 @@ class Wrapper:
         self._room = width - 1
 
     def restart(self) -> None:
-        """The cursor is at the beginning of a line."""
+        """Go on at the beginning of a line."""
         self._column = 0
         self._word = ""
         self._word_columns = 0  # counted once: scripts without spaces make words of thousands of characters
@@ -138,5 +141,55 @@ class Wrapper:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A whole text as lines of at most so many columns, where its words allow it."""
+    """Wrap a whole text into lines of at most `width` columns, where its words allow it."""
     return Wrapper(width + 1).feed(text).split("\n")
+
+
+def size(count: int) -> str:
+    """Format a number of bytes."""
+    from rich.filesize import decimal
+
+    return decimal(count)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f}s" if seconds < 60 else format_duration(round(seconds))
+
+
+def usage_parts(usage: rows.Usage) -> Sequence[str]:
+    """Format the figures that were reported, and no others."""
+    parts = []
+    tokens = [(usage.input_tokens, "in"), (usage.output_tokens, "out")]
+    if reported := [f"{_short(count)} {word}" for count, word in tokens if count is not None]:
+        parts.append(f"tokens: {', '.join(reported)}")
+    elif usage.total_tokens is not None:
+        parts.append(f"tokens: {_short(usage.total_tokens)}")
+    if context := context_part(usage):
+        parts.append(f"context: {context}")
+    if cost := cost_part(usage):
+        parts.append(cost)
+    return parts
+
+
+def context_part(usage: rows.Usage) -> str:
+    """Format the fill of the context; empty where it was not reported."""
+    if usage.context_used is None:
+        return ""
+    return _short(usage.context_used) + (f" of {_short(usage.context_size)}" if usage.context_size is not None else "")
+
+
+def cost_part(usage: rows.Usage) -> str:
+    """Format the cost; empty where it was not reported."""
+    if usage.cost is None:
+        return ""
+    amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
+    return f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}"
+
+
+def _short(count: int) -> str:
+    for unit, scale in (("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * scale:
+            return f"{count / scale:.0f}{unit}"
+        if count >= scale:
+            return f"{count / scale:.1f}".removesuffix(".0") + unit
+    return str(count)

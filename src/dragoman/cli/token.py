@@ -25,7 +25,7 @@ Examples:
   dragoman token list
   dragoman token revoke 3f9a1c07
 
-docs/serve.md tells more."""
+See docs/serve.md."""
 CREATE_EPILOG = """\b
 Examples:
   TOKEN=$(dragoman token create nightly)
@@ -40,7 +40,7 @@ Examples:
 LINK_EPILOG = """\b
 Examples:
   dragoman token link
-  dragoman token link --scope view         to show it to somebody"""
+  dragoman token link --scope view         for someone who may only look"""
 _SCOPES = click.Choice(["view", "prompt", "admin"])
 
 
@@ -115,25 +115,18 @@ def link(scope: str, home: str | None) -> None:
 
 def _find(tokens: Tokens, token_id: str) -> Token:
     """Find a token by its id, or by an unambiguous beginning of it."""
-    found = [token for token in tokens.all() if token.id.startswith(token_id)]
-    if len(found) != 1:
-        several = f"{len(found)} tokens begin with {token_id!r}"
+    matching = [token for token in tokens.all() if token.id.startswith(token_id)]
+    if len(matching) != 1:
+        several = f"{len(matching)} tokens begin with {token_id!r}"
         raise InputError(
-            several if found else f"there is no token {token_id!r}", guidance="`dragoman token list` shows them."
+            several if matching else f"there is no token {token_id!r}", guidance="`dragoman token list` shows them."
         )
-    return found[0]
+    return matching[0]
 
 
 def _record(token: Token) -> dict[str, object]:
-    """Leave out the digest."""
-    return {
-        "id": token.id,
-        "name": token.name,
-        "scope": token.scope,
-        "browser": token.browser,
-        "created": token.created,
-        "used": token.used,
-    }
+    """Return the fields of a token that may be shown: not its digest."""
+    return {name: getattr(token, name) for name in ("id", "name", "scope", "browser", "created", "used")}
 
 
 def _home(home: str | None) -> Path:
@@ -148,7 +141,7 @@ MINUTES = round(CODE_LIFE_S / 60)
 
 
 def link_lines(server: ServerEntry, code: str) -> list[str]:
-    """Links to the server, all with the same code: it works for one browser."""
+    """Return the lines that show links to the server, all with the same code: it works for one browser."""
     if not server.addresses:
         return [f"Open this link, once, within {MINUTES} minutes:", f"  {server.link(code)}"]
     first, *others = server.addresses
@@ -161,11 +154,11 @@ def link_lines(server: ServerEntry, code: str) -> list[str]:
 
 
 def _qr(link: str) -> Sequence[str]:
-    """Only where it can be seen whole."""
+    """Return a QR code as lines, where all of it can be seen."""
     width = terminal_width(STDOUT)
     if not os.isatty(STDOUT) or width is None:
         return ()
     lines = qr_lines(link)
     if lines is None:
-        return ("  (with a QR code, were `segno` installed: pip install 'dragoman[lan]')",)
+        return ("  (for a QR code, install `segno`: pip install 'dragoman[lan]')",)
     return ("", *lines) if len(lines[0]) <= width else ("  (the terminal is too narrow for a QR code)",)

@@ -10,10 +10,16 @@ import click
 
 from dragoman.agents.preset import load_presets
 from dragoman.cli.command import NOT_REPORTED, Table, async_command, folder, note, open_readonly, print_json, width
-from dragoman.cli.figures import cost_part
-from dragoman.cli.options import agent_filter, json_option, since_option, until_option, workspace_filter
-from dragoman.cli.session_filter import filter_sessions, parse_time
-from dragoman.cli.text import one_line
+from dragoman.cli.options import (
+    agent_filter,
+    filter_sessions,
+    json_option,
+    parse_time,
+    since_option,
+    until_option,
+    workspace_filter,
+)
+from dragoman.cli.text import cost_part, one_line
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
 from dragoman.journal.usage import TOKEN_FIGURES, GroupBy, UsageSum, sum_usage, sum_usage_by, usage_by_run, usage_record
@@ -35,10 +41,10 @@ _HEADS: Final = {
     "total_tokens": "total",
 }
 
-# What is left out first where there is little room: it is a part of another figure.
+# Columns that are left out where there is little room: each is a part of another figure.
 _EXPENDABLE: Final = ("thought", "cached", "total")
-_UNKNOWN: Final = {"day": "?", "agent": "unknown agent", "model": "model not told", "workspace": "unknown folder"}
-_LEAST: Final = "+"  # some runs did not report it: it is at least so much
+_UNKNOWN: Final = {"day": "?", "agent": "unknown agent", "model": "model not reported", "workspace": "unknown folder"}
+_AT_LEAST: Final = "+"  # some runs did not report it: it is at least so much
 
 
 @click.command(epilog=EPILOG)
@@ -68,23 +74,23 @@ async def usage(
         every = await journal.sessions()
         # A session that went on later may have runs of that time, too.
         chosen = filter_sessions(every, agent=agent, workspace=workspace, since=after)
-        known = await journal.summaries([one.id for one in chosen])
+        summaries = await journal.summaries([session.id for session in chosen])
     runs = [
         run
         for session in chosen
-        for run in usage_by_run(session, known[session.id], cumulative=session.agent in adding_up)
+        for run in usage_by_run(session, summaries[session.id], cumulative=session.agent in adding_up)
         if (after is None or run.time >= after) and (before is None or run.time < before)
     ]
     sums = sum_usage_by(runs, by)
     if as_json:
-        return print_json([usage_record(one, by) for one in sums])
+        return print_json([usage_record(each, by) for each in sums])
     if not sums:
         return note("No runs match." if every else 'No runs yet. Try: dragoman run "hello"')
     return _print(sums, sum_usage(runs), by)
 
 
 def _print(sums: Sequence[UsageSum], whole: UsageSum, by: GroupBy) -> None:
-    rows = [{by: _name(one, by), **_cells(one)} for one in sums]
+    rows = [{by: _name(each, by), **_cells(each)} for each in sums]
     if len(rows) > 1:
         rows.append({by: "total", **_cells(whole)})
     headings = [by, "runs", *(head for name, head in _HEADS.items() if whole.reported[name]), "cost"]
@@ -97,7 +103,7 @@ def _print(sums: Sequence[UsageSum], whole: UsageSum, by: GroupBy) -> None:
     marks = {row[heading][-1:] for row in rows for heading in headings[2:]}
     legend = [
         *([f"{NOT_REPORTED} not reported"] if NOT_REPORTED in marks else []),
-        *([f"{_LEAST} at least: some runs did not report it"] if _LEAST in marks else []),
+        *([f"{_AT_LEAST} at least: some runs did not report it"] if _AT_LEAST in marks else []),
     ]
     if legend:
         note("", "; ".join(legend))
@@ -113,22 +119,22 @@ def _table(headings: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Table:
     return table
 
 
-def _name(one: UsageSum, by: GroupBy) -> str:
-    if one.key is None:
+def _name(usage_sum: UsageSum, by: GroupBy) -> str:
+    if usage_sum.key is None:
         return _UNKNOWN[by]
-    return folder(one.key) if by == "workspace" else one_line(one.key, 60)
+    return folder(usage_sum.key) if by == "workspace" else one_line(usage_sum.key, 60)
 
 
-def _cells(one: UsageSum) -> dict[str, str]:
-    """The figures by heading."""
+def _cells(usage_sum: UsageSum) -> dict[str, str]:
+    """Format the figures, by heading."""
     figures = {
-        _HEADS[name]: NOT_REPORTED if (value := one.figures[name]) is None else f"{value:,}{_partial(one, name)}"
-        for name in TOKEN_FIGURES
+        _HEADS[name]: f"{value:,}{_partial(usage_sum, name)}" if value is not None else NOT_REPORTED
+        for name, value in ((name, usage_sum.figures[name]) for name in TOKEN_FIGURES)
     }
-    costs = [cost_part(Usage(cost=Cost(amount=amount, currency=unit))) for unit, amount in one.cost.items()]
-    cost = f"{', '.join(costs)}{_partial(one, 'cost')}" if costs else NOT_REPORTED
-    return {"runs": f"{one.runs:,}", **figures, "cost": cost}
+    costs = [cost_part(Usage(cost=Cost(amount=amount, currency=unit))) for unit, amount in usage_sum.cost.items()]
+    cost = f"{', '.join(costs)}{_partial(usage_sum, 'cost')}" if costs else NOT_REPORTED
+    return {"runs": f"{usage_sum.runs:,}", **figures, "cost": cost}
 
 
-def _partial(one: UsageSum, name: str) -> str:
-    return _LEAST if one.reported[name] < one.runs else ""
+def _partial(usage_sum: UsageSum, name: str) -> str:
+    return _AT_LEAST if usage_sum.reported[name] < usage_sum.runs else ""

@@ -15,9 +15,10 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, count, folder, journal_file, note, styled, width
+from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json, styled, width
+from dragoman.cli.options import provider_option
 from dragoman.cli.output import STDIN, STDOUT, watch_reader
-from dragoman.cli.text import inert_json, one_line
+from dragoman.cli.text import one_line
 from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.journal import open_journal
@@ -66,7 +67,7 @@ class WatchLines:
         self._titles[session.id] = f"{session.id} {session.agent} {workspace}: {words}"
 
     def of(self, entry: Entry) -> Iterator[str]:
-        """Lines for another entry; its session's title goes first when another session was printer last."""
+        """Make the lines of another entry; its session's title goes first when another session was printed last."""
         session_id = entry.session_id or ""
         text = self._text(session_id, read_message(entry))
         if text is None:
@@ -96,7 +97,7 @@ class WatchLines:
                 title = self._calls.pop((session_id, call_id), call_id)
                 return f"{_BAD}{title}" if status == "failed" else None
             case Update(update=acp.Plan(entries=entries)):
-                done = sum(one.status == "completed" for one in entries)
+                done = sum(step.status == "completed" for step in entries)
                 return f"{_TOOL}plan: {done} of {len(entries)} done"
             case Update(update=acp.Notice(title=title, description=more)):
                 return f"! {title}{f': {more}' if more else ''}"
@@ -126,15 +127,13 @@ def _end(reply: Reply) -> str:
     return f"{_END}done" + (f", {usage.output_tokens:,} tokens out" if usage and usage.output_tokens else "")
 
 
-# Seconds before the start: older entries are counted, and not printer line by line.
+# Seconds before the start: older entries are counted, and not printed line by line.
 _RECENT_S: Final = 60.0
 
 
-@click.command(epilog=EPILOG, short_help="See what Claude Code and Codex do in other terminals.")
+@click.command(epilog=EPILOG, short_help="Follow Claude Code and Codex in other terminals.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option(
-    "--provider", type=click.Choice(["claude", "codex"]), help="Only transcripts of this agent. [default: all]"
-)
+@provider_option
 @click.option("--yes", is_flag=True, help="Agree, now and for the future.")
 @click.option("--json", "as_json", is_flag=True, help="Print entries as lines of JSON.")
 @async_command
@@ -158,7 +157,7 @@ async def watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_jso
     return exits.DONE
 
 
-# -- who agreed
+# -- consent
 def _has_consent(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> bool:
     """Test whether anything may be watched; ask for consent where there is a terminal."""
     unasked = [name for name in chosen if consent.mode(name) == "ask"]
@@ -186,12 +185,14 @@ def _question(name: str) -> str:
 
 def _watched(statuses: Sequence[WatchStatus]) -> list[str]:
     lines = [
-        f"Watching {one.provider or 'PATH'}: {', '.join(map(folder, one.folders))}" for one in statuses if one.folders
+        f"Watching {status.provider or 'PATH'}: {', '.join(map(folder, status.folders))}"
+        for status in statuses
+        if status.folders
     ]
     return [*lines, "Press Ctrl-C to stop."]
 
 
-# -- what comes in
+# -- new entries
 async def _follow(watcher: Watcher, printer: _EntryPrinter, after: Cursor) -> None:
     """Print entries until interrupted, or until the reader of stdout has gone."""
     gone = asyncio.Event()
@@ -266,7 +267,7 @@ class _EntryPrinter:
             self._moved.set()
 
     async def caught_up(self) -> None:
-        """Return when everything committed is printer."""
+        """Return when everything committed is printed."""
         self._moved.clear()
         while (await self._journal.read(after=self._cursor, limit=1)).entries:
             await self._moved.wait()
@@ -293,5 +294,4 @@ def _print_json(entry: Entry) -> None:
         "kind": entry.kind,
         "frame": msgspec.Raw(entry.frame),
     }
-    data = msgspec.json.encode(record)
-    click.echo((inert_json(data) if os.isatty(STDOUT) else data).decode())
+    print_json(record, indent=0)

@@ -93,8 +93,8 @@ class ChatAgent:
         error: DragomanError | None = None
         try:
             self._session = await self._process.open(config, handle)
-        except DragomanError as problem:
-            error = problem
+        except DragomanError as failure:
+            error = failure
             self._session = await self._process.open(config, None)
             await self._session.restore_settings(handle)  # the status line shows what is no longer offered
         self._opening = False

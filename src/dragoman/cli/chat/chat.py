@@ -21,12 +21,10 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.ask import PermissionPrompt
 from dragoman.cli.chat.agent import ChatAgent
-from dragoman.cli.chat.commands import is_command, read_command, run_command
-from dragoman.cli.chat.input import input_line, is_dumb, plain_line
-from dragoman.cli.chat.mentions import mentions, prompt_parts
-from dragoman.cli.chat.screen import Activity, ChatScreen, status_line
-from dragoman.cli.command import print_error
-from dragoman.cli.follow import Follower
+from dragoman.cli.chat.commands import is_command, mentions, prompt_parts, read_command, run_command
+from dragoman.cli.chat.screen import Activity, ChatScreen, Line, PlainLine, input_line, is_dumb, status_line
+from dragoman.cli.command import folder, print_error, save_path
+from dragoman.cli.exits import ChatSignals
 from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     agent_options,
@@ -38,10 +36,9 @@ from dragoman.cli.options import (
     verbose_option,
 )
 from dragoman.cli.output import STDIN, STDOUT, OutputLost
-from dragoman.cli.pieces import Span
-from dragoman.cli.plan import RunOptions, RunPlan, prepare, save_path
+from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import FRAME_S, Spinner
-from dragoman.cli.signals import ChatSignals
+from dragoman.cli.screen import Follower, Span
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
@@ -49,6 +46,7 @@ from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.options import SessionConfig
+from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.session.session import Session
 
@@ -80,12 +78,12 @@ Prompts that you type while the agent works are queued."""
 @plain_option
 @verbose_option
 @click.option("--thoughts/--no-thoughts", default=True, help="Show the agent's thoughts. [default: yes]")
-def chat(**given: Any) -> int:
+def chat(**options: Any) -> int:
     """Have a conversation with an agent, in one session.
 
     For a single prompt, or from a script, use `dragoman run`.
     """
-    return start_chat(RunOptions(**given))
+    return start_chat(RunOptions(**options))
 
 
 GONE = "The agent has stopped. Your next prompt, or :restart, restarts it and resumes the session."
@@ -109,7 +107,7 @@ def start_chat(options: RunOptions) -> int:
     return asyncio.run(command())
 
 
-class Prompt(msgspec.Struct, frozen=True, eq=False):
+class Prompt(msgspec.Struct, frozen=True):
     """A prompt that was sent, or is queued, and the run that it became."""
 
     text: str
@@ -124,7 +122,7 @@ class ChatCommand:
         self._idle = asyncio.Event()
         self._idle.set()
         if dumb:
-            self._line = plain_line(self._idle)
+            self._line: Line = PlainLine(self._idle)
         else:
             self._line = input_line(
                 home=plan.settings.home,
@@ -157,7 +155,7 @@ class ChatCommand:
         )
         self._asking: set[asyncio.Task[object]] = set()
         self._phase: Literal["starting", "open", "closing"] = "starting"
-        self._prompts: deque[Prompt] = deque()  # not yet shown
+        self._prompts: PromptQueue[Prompt] = PromptQueue()  # not yet shown, by the ids of their runs
         self._between: deque[Event] = deque()  # events of no run, not yet shown
         self._news = asyncio.Event()
         self._reported: DragomanError | None = None  # the error that ended the agent, once it was shown
@@ -214,7 +212,7 @@ class ChatCommand:
             self._screen.screen.end()
 
     def _greet(self) -> None:
-        where = one_line(_at_home(str(self._plan.workspace.cwd)), self.width - 8)
+        where = one_line(folder(str(self._plan.workspace.cwd)), self.width - 8)
         self.say(Span(one_line(self._plan.spec.name, 40), "bold"), Span(f" in {where}", "dim"))
         if self._plan.handle is not None:
             self._screen.explain("Session resumed.")
@@ -252,7 +250,7 @@ class ChatCommand:
         if not showing.cancelled() and showing.exception() is not None:
             self._signals.break_off(exits.AGENT_FAILED)
 
-    # -- what is entered
+    # -- entered text
 
     async def _entered(self, text: str) -> None:
         """Run a command or send a prompt. An error in either does not end the chat."""
@@ -287,13 +285,13 @@ class ChatCommand:
             raise
 
     def _send(self, text: str) -> None:
-        found = mentions(text, self._plan.workspace.cwd)
+        attached = mentions(text, self._plan.workspace.cwd)
         run = self.session.run(
-            prompt_parts(text, found, self.session.capabilities()),
+            prompt_parts(text, attached, self.session.capabilities()),
             deadline=self._plan.settings.deadline,
             idle_limit=self._plan.settings.idle_limit,
         )
-        self._prompts.append(Prompt(text, tuple(mention.name for mention in found), run))
+        self._prompts.add(run.id, Prompt(text, tuple(mention.name for mention in attached), run))
         self._idle.clear()
         self._news.set()
 
@@ -362,8 +360,8 @@ class ChatCommand:
                     batch = list(self._between)
                     self._between.clear()
                     await self._screen.show(batch)
-                else:
-                    await self._show_run(self._prompts.popleft())
+                elif (prompt := self._prompts.pop_next()) is not None:
+                    await self._show_run(prompt)
             if (failure := self.session.failure) is not None and self._reported is not failure:
                 if not self._killed:
                     self._screen.tell(failure)
@@ -435,7 +433,7 @@ class ChatCommand:
 
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
-        """The terminal, for a question: the input line is hidden until it is answered."""
+        """Hold the terminal for a question: the input line is hidden until it is answered."""
         task = asyncio.current_task()
         assert task is not None
         self._asking.add(task)
@@ -474,13 +472,9 @@ class ChatCommand:
     def _cancel(self) -> None:
         active = self.session.active
         dropped = [prompt for prompt in self._prompts if prompt.run is not active and not prompt.run.done]
-        self._prompts = deque(prompt for prompt in self._prompts if prompt not in dropped)
+        for prompt in dropped:
+            self._prompts.remove(prompt.run.id)
         if dropped:
             what = "The queued prompt was" if len(dropped) == 1 else f"{len(dropped)} queued prompts were"
             self._note(f"{what} dropped; press Up to get {'it' if len(dropped) == 1 else 'them'} back.")
         self._cancelling = asyncio.get_running_loop().create_task(self.session.cancel(), name="dragoman interrupt")
-
-
-def _at_home(path: str) -> str:
-    home = os.path.expanduser("~")
-    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}/") else path

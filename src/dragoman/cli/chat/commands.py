@@ -1,21 +1,27 @@
-"""The chat's own commands: `:` and a word, so that none can be mistaken for one of the agent's (`/…`)."""
+"""The meaning of a typed line: the chat's own commands, and `@path`, which attaches a file.
+
+A command is `:` and a word, so that none can be mistaken for one of the agent's (`/…`).
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from dragoman.cli.pieces import Span
 from dragoman.cli.plan import option_value
+from dragoman.cli.screen import Span
 from dragoman.cli.text import columns, one_line, wrapped
 from dragoman.document import nearest
 from dragoman.errors import InputError
 from dragoman.record.fold import SessionFold
 from dragoman.record.rows import Choice, Setting
+from dragoman.session.capabilities import Capabilities
+from dragoman.session.prompt import FileAttachment, LinkAttachment, Part
 from dragoman.session.session import Session
 
 PREFIX = ":"
@@ -127,7 +133,7 @@ def _values(setting: Setting) -> Sequence[Choice]:
 
 
 def _named(setting: Setting, text: str) -> str:
-    """The value that the text means: itself, or the only one with that name."""
+    """Return the value that the text means: itself, or the only one with that name."""
     if any(choice.value == text for choice in setting.choices):
         return text
     meant = {choice.value for choice in setting.choices if text.lower() in (choice.value.lower(), choice.name.lower())}
@@ -226,3 +232,60 @@ def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = Non
 _MIN_DESCRIPTION_COLUMNS = 20
 # Characters of an agent's description of a model or option: a few lines.
 _MAX_DESCRIPTION_CHARACTERS = 200
+
+
+# A longer file is attached as a link, and the agent reads what it needs of it; most source files are shorter.
+MAX_ATTACHED_BYTES = 256 * 1024
+
+# An @ inside a word is no mention: mail addresses have one.
+_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
+# Characters that may follow a path in a sentence; they are no part of it where the path exists without them.
+_PUNCTUATION = ".,;:!?)]}'\""
+
+
+class Mention(msgspec.Struct, frozen=True):
+    name: str  # as it was typed
+    path: Path
+
+
+def mentions(text: str, cwd: Path) -> tuple[Mention, ...]:
+    """Return the files and folders that a prompt mentions, each once; an @word that names nothing is just a word."""
+    return tuple({mention.path: mention for mention in _mentions(text, cwd)}.values())
+
+
+def prompt_parts(text: str, attached: tuple[Mention, ...], capabilities: Capabilities) -> tuple[Part, ...]:
+    """Return the prompt as it was typed and its attachments: each file whole, or as a link."""
+    return (text, *(_part(mention, capabilities) for mention in attached))
+
+
+def _mentions(text: str, cwd: Path) -> Iterator[Mention]:
+    for match in _MENTION.finditer(text):
+        name = match[1] or match[2]
+        for candidate in (name, name.rstrip(_PUNCTUATION)):
+            if candidate and (path := _existing(candidate, cwd)) is not None:
+                yield Mention(candidate, path)
+                break
+
+
+def _existing(name: str, cwd: Path) -> Path | None:
+    try:
+        path = cwd / Path(name).expanduser()
+        return path.resolve() if path.is_file() or path.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # too long, no such user, a NUL
+        return None
+
+
+def _part(mention: Mention, capabilities: Capabilities) -> Part:
+    if capabilities.embedded_context and _is_short_text(mention.path):
+        return FileAttachment(mention.path)
+    return LinkAttachment(mention.path.as_uri(), mention.name)
+
+
+def _is_short_text(path: Path) -> bool:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_ATTACHED_BYTES:
+            return False
+        path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return True

@@ -22,12 +22,12 @@ from dragoman.errors import ConfigError
 from dragoman.fileio import atomic_write
 from dragoman.record.fold import SessionFold
 
-# Of a folder with more, what is typed next narrows it down.
+# Files of a folder that are offered; typing on narrows them down.
 MAX_FILES = 200
 
 
 class ChatCompleter(Completer):
-    """`known` is what the session is known to offer, or None while there is no session."""
+    """Completes what is typed. `session_fold` returns the record of the session; None before it is open."""
 
     def __init__(self, session_fold: Callable[[], SessionFold | None], cwd: Path) -> None:
         self._session_fold = session_fold
@@ -120,7 +120,7 @@ class ChatHistory(History):
         self._cwd = str(cwd)
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """Return the prompts of this workspace, the newest first."""
         entries = [entry for line in self._lines() if (entry := _read(line)) is not None]
         return [entry.text for entry in reversed(entries) if entry.cwd == self._cwd]
 

@@ -1,20 +1,25 @@
-"""`ChatScreen`: prompts, runs, notes and errors at the terminal's width; `status_line`: the line below the input."""
+"""The terminal of a chat: `ChatScreen` shows prompts, runs, notes and errors; `status_line` is below the input.
+
+`Line` is where prompts are typed: `PlainLine` on a terminal that can only write line after line, else `InputLine`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.figures import context_part, cost_part
-from dragoman.cli.output import STDOUT, USUAL_WIDTH, Outbox, terminal_width
-from dragoman.cli.pieces import Block, Span, Style
+from dragoman.cli.output import STDIN, STDOUT, USUAL_WIDTH, Outbox, read_line, terminal_width
 from dragoman.cli.progress import spinner_frame
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import Screen, markdown_stream, without_colours
-from dragoman.cli.text import columns, one_line, plain, wrapped
+from dragoman.cli.screen import Block, Screen, Span, Style, markdown_stream, without_colours
+from dragoman.cli.text import columns, context_part, cost_part, one_line, plain, wrapped
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.record import rows
 from dragoman.record.events import Event
@@ -67,7 +72,7 @@ class ChatScreen:
             self.say(Span(line, "dim"))
 
     def note(self, text: str) -> None:
-        """Do the same for callers that cannot wait."""
+        """Print such a sentence, for callers that cannot wait."""
         self.explain(text)
         self._outbox.flush_notes_soon()
 
@@ -111,7 +116,7 @@ _UNKNOWN = "not reported"
 class Activity(msgspec.Struct, frozen=True):
     """An action in progress, in a word, and the monotonic time at which it began."""
 
-    what: str
+    name: str
     since: float
 
 
@@ -131,7 +136,7 @@ def status_line(
 
 
 def _facts(fold: SessionFold) -> list[tuple[int, str]]:
-    """Each with its rank: the highest goes first where there is no room."""
+    """Return the parts of the status with their ranks: the highest goes first where there is no room."""
     usage = fold.usage
     cost, context = cost_part(usage), context_part(usage)
     return [
@@ -150,7 +155,7 @@ def _setting(fold: SessionFold, category: str, rank: int) -> tuple[int, str]:
 
 
 def _name(setting: rows.Setting) -> str:
-    """The value that a user types to choose it."""
+    """Return the value that a user types to choose it."""
     return str(setting.current)
 
 
@@ -160,4 +165,118 @@ def _length(parts: list[tuple[int, str]]) -> int:
 
 def _activity(activity: Activity, now: float) -> str:
     elapsed = max(0.0, now - activity.since)
-    return f"{spinner_frame(elapsed)} {activity.what} {elapsed:.0f}s"
+    return f"{spinner_frame(elapsed)} {activity.name} {elapsed:.0f}s"
+
+
+class Line(Protocol):
+    """Entered once the agent is there; until then, and after, its outbox writes to a plain terminal.
+
+    `mark` is what stands before a prompt when it is shown again; empty where that is not needed.
+    """
+
+    mark: str
+
+    @property
+    def outbox(self) -> Outbox: ...
+
+    @property
+    def typed(self) -> str:
+        """The text that is typed and not entered."""
+        ...
+
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(self, *exc_info: object) -> None: ...
+
+    async def next(self) -> str | None:
+        """Wait for an entered text; None when the user wants to leave."""
+        ...
+
+    def put_back(self, text: str) -> None:
+        """Put a text back, to be edited and entered again, before what is typed already."""
+        ...
+
+    def clear(self) -> None: ...
+
+    def refresh(self) -> None:
+        """Draw again: something that is drawn with the line has changed."""
+        ...
+
+    def handed_over(self) -> AbstractAsyncContextManager[None]:
+        """Hand the terminal over: inside, the input line is gone and the terminal has its usual settings."""
+        ...
+
+
+def is_dumb() -> bool:
+    """Test whether the terminal can only write one line after the other."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+
+
+def input_line(
+    *,
+    home: Path,
+    cwd: Path,
+    session_fold: Callable[[], SessionFold | None],
+    queued: Callable[[], Sequence[str]],
+    status: Callable[[int], Iterable[Span]],
+    interrupt: Callable[[], None],
+) -> Line:
+    # Loaded here: prompt_toolkit takes longer than all the rest, and only a chat on a real terminal needs it.
+    from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
+    from dragoman.cli.chat.line import InputLine
+
+    return InputLine(
+        completer=ChatCompleter(session_fold, cwd),
+        history=ChatHistory(home, cwd),
+        queued=queued,
+        status=status,
+        interrupt=interrupt,
+    )
+
+
+_PLAIN_MARK = "> "
+
+
+class PlainLine:
+    """`idle` is set while no run is shown."""
+
+    mark = ""  # the terminal shows what was typed
+
+    def __init__(self, idle: asyncio.Event) -> None:
+        self.outbox = Outbox()
+        self.typed = ""  # only the terminal knows
+        self._idle = idle
+        self._reading = False
+
+    async def __aenter__(self) -> PlainLine:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        return None
+
+    async def next(self) -> str | None:
+        while True:
+            await self._idle.wait()
+            self._reading = True
+            self.refresh()
+            line = await read_line(STDIN)
+            self._reading = False
+            if line is None:
+                self.outbox.put(STDOUT, "\n")
+            if line is None or line.strip():
+                return line
+
+    def put_back(self, text: str) -> None:
+        return  # it is still on the screen, to be copied
+
+    def clear(self) -> None:
+        return  # Ctrl-C has made the terminal forget what was typed
+
+    def refresh(self) -> None:
+        """Write the mark again where something was written while a line is awaited."""
+        if self._reading:
+            self.outbox.put(STDOUT, _PLAIN_MARK)
+            self.outbox.flush_notes_soon()
+
+    @asynccontextmanager
+    async def handed_over(self) -> AsyncIterator[None]:
+        yield

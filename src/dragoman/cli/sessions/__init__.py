@@ -21,9 +21,9 @@ See docs/sessions.md."""
 COMMANDS = {
     "list": ("dragoman.cli.sessions.list:list_", "List sessions, latest first."),
     "show": ("dragoman.cli.sessions.show:show", "Show a conversation."),
-    "search": ("dragoman.cli.sessions.search:search", "Search messages, tool calls, files and commands."),
+    "search": ("dragoman.cli.sessions.list:search", "Search messages, tool calls, files and commands."),
     "resume": ("dragoman.cli.sessions.list:resume", "Resume a session."),
-    "export": ("dragoman.cli.sessions.export:export", "Export a session as Markdown, JSON or JSON Lines."),
+    "export": ("dragoman.cli.sessions.show:export", "Export a session as Markdown, JSON or JSON Lines."),
     "delete": ("dragoman.cli.sessions.list:delete", "Delete sessions permanently."),
 }
 

@@ -1,13 +1,13 @@
-"""`dragoman sessions list`, `delete` and `resume`."""
+"""`dragoman sessions list`, `search`, `resume` and `delete`."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, get_args
 
 import click
 import msgspec
@@ -16,30 +16,43 @@ from dragoman.cli import exits
 from dragoman.cli.command import (
     NOT_REPORTED,
     UNLIMITED_WIDTH,
+    State,
     Table,
     async_command,
+    confirm,
     count,
     end_of,
     folder,
     how_long_ago,
+    is_open_elsewhere,
     journal_file,
     note,
     open_readonly,
-    print_error,
     print_json,
+    state_of,
     styled,
+    sync_command,
     when,
     width,
 )
-from dragoman.cli.figures import cost_part
-from dragoman.cli.options import agent_filter, env_option, json_option, limit_option, since_option, workspace_filter
-from dragoman.cli.output import STDIN
+from dragoman.cli.options import (
+    agent_filter,
+    env_option,
+    filter_sessions,
+    json_option,
+    limit_option,
+    parse_time,
+    since_option,
+    until_option,
+    workspace_filter,
+    workspace_of,
+)
 from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
-from dragoman.cli.session_filter import State, filter_sessions, is_open_elsewhere, parse_time, state_of
-from dragoman.cli.text import columns, one_line, plain
-from dragoman.errors import DragomanError, InputError
-from dragoman.journal.rows import Session, SessionSummary
+from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
+from dragoman.errors import InputError
+from dragoman.journal.rows import DocumentKind, Session, SessionSummary
+from dragoman.journal.search_documents import MAX_RANKED, SearchHit, SearchQuery
 from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level
 from dragoman.record.rows import Usage
 
@@ -74,13 +87,9 @@ class Listed(msgspec.Struct, frozen=True):
     """A session as the list shows it."""
 
     session: Session
-    short: str
+    short_id: str
     state: State
-    known: SessionSummary
-
-    @property
-    def usage(self) -> Usage:
-        return self.known.state.usage if self.known.state is not None else Usage()
+    usage: Usage
 
 
 @click.command("list", epilog=LIST_EPILOG)
@@ -99,22 +108,28 @@ async def list_(
     async with open_readonly() as journal:
         every = await journal.sessions()
         matched = filter_sessions(every, agent=agent, workspace=workspace, since=after)
-        own = {one.id for one in top_level(every)}
-        found = matched if sub_agents else [one for one in matched if one.id in own]
-        shown = found[:limit] if limit else found
-        short, known = short_ids(every), await journal.summaries([one.id for one in shown])
-        listed = [Listed(one, short[one.id], await state_of(journal, one), known[one.id]) for one in shown]
+        own_ids = {session.id for session in top_level(every)}
+        chosen = matched if sub_agents else [session for session in matched if session.id in own_ids]
+        shown = chosen[:limit] if limit else chosen
+        short, summaries = short_ids(every), await journal.summaries([session.id for session in shown])
+        listed = [
+            Listed(session, short[session.id], await state_of(journal, session), _usage(summaries[session.id]))
+            for session in shown
+        ]
     if as_json:
-        return print_json([_record(one) for one in listed])
+        return print_json([_record(entry) for entry in listed])
     if not listed:
         return note(_no_sessions_note(bool(every)))
     print_sessions(listed, width(), time.time())
-    if len(shown) < len(found):
-        left = len(found) - len(shown)
+    if left := len(chosen) - len(shown):
         note(f"{left:,} older session{'s are' if left > 1 else ' is'} not shown: -n 0 lists all.")
-    if hidden := len(matched) - len(found):
+    if hidden := len(matched) - len(chosen):
         note(f"{hidden:,} sub-agent{'s are' if hidden > 1 else ' is'} not shown: --sub-agents lists them too.")
     return None
+
+
+def _usage(summary: SessionSummary) -> Usage:
+    return summary.state.usage if summary.state is not None else Usage()
 
 
 def _no_sessions_note(has_sessions: bool) -> str:
@@ -126,8 +141,8 @@ def _no_sessions_note(has_sessions: bool) -> str:
     )
 
 
-def _record(one: Listed) -> dict[str, object]:
-    session, usage = one.session, one.usage
+def _record(entry: Listed) -> dict[str, object]:
+    session = entry.session
     return {
         "id": session.id,
         "title": session.title,
@@ -138,20 +153,20 @@ def _record(one: Listed) -> dict[str, object]:
         "folders": session.folders,
         "created": session.created,
         "updated": session.updated,
-        "state": one.state,
+        "state": entry.state,
         "last_run": session.status,
         "runs": session.runs,
         "frames": session.frames,
-        "cost": usage.cost,
+        "cost": entry.usage.cost,
         "parent": session.parent,
     }
 
 
 def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
-    """A table; on a terminal with the time relative to now, and with the columns that there is room for."""
+    """Print a table; on a terminal with the time relative to now, and with the columns that there is room for."""
     if room < _MIN_TABLE_COLUMNS:
-        for one in listed:
-            _print_card(one, room, now)
+        for entry in listed:
+            _print_card(entry, room, now)
         return
     is_terminal = room < UNLIMITED_WIDTH
     headings = ["id", "last used", "agent", "state"]
@@ -161,27 +176,27 @@ def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
     for heading in headings:
         table.add_column(heading, right=heading == "cost")
     table.add_column("title", shrinks=True)
-    for one in listed:
+    for entry in listed:
         cells = {
-            "id": one.short,
-            "last used": how_long_ago(one.session.updated, now) if is_terminal else when(one.session.updated),
-            "agent": one_line(one.session.agent or NOT_REPORTED, 16),
-            "state": one.state,
-            "cost": cost_part(one.usage) or NOT_REPORTED,
-            "workspace": end_of(folder(one.session.cwd) or NOT_REPORTED, min(room // 4, 40) if is_terminal else room),
+            "id": entry.short_id,
+            "last used": how_long_ago(entry.session.updated, now) if is_terminal else when(entry.session.updated),
+            "agent": one_line(entry.session.agent or NOT_REPORTED, 16),
+            "state": entry.state,
+            "cost": cost_part(entry.usage) or NOT_REPORTED,
+            "workspace": end_of(folder(entry.session.cwd) or NOT_REPORTED, min(room // 4, 40) if is_terminal else room),
         }
-        styles = {0: "bold", **({3: "green"} if one.state == "running" else {})}
-        title = one_line(session_name(one.session), room)
+        styles = {0: "bold", **({3: "green"} if entry.state == "running" else {})}
+        title = one_line(session_name(entry.session), room)
         table.add_row(*(cells[heading] for heading in headings), title, styles=styles)
     table.print()
 
 
-def _print_card(one: Listed, room: int, now: float) -> None:
-    """Three lines for a session, where the terminal is too narrow for a table."""
-    state = one.state if one.state != "running" else styled(one.state, fg="green")
-    click.echo(f"{styled(one.short, bold=True)}  {how_long_ago(one.session.updated, now)}  {state}")
-    click.echo(f"  {one_line(session_name(one.session), room - 3)}")
-    parts = [plain(one.session.agent), folder(one.session.cwd), cost_part(one.usage)]
+def _print_card(entry: Listed, room: int, now: float) -> None:
+    """Print three lines for a session, where the terminal is too narrow for a table."""
+    state = entry.state if entry.state != "running" else styled(entry.state, fg="green")
+    click.echo(f"{styled(entry.short_id, bold=True)}  {how_long_ago(entry.session.updated, now)}  {state}")
+    click.echo(f"  {one_line(session_name(entry.session), room - 3)}")
+    parts = [plain(entry.session.agent), folder(entry.session.cwd), cost_part(entry.usage)]
     click.echo(styled(f"  {one_line(' · '.join(part for part in parts if part), room - 3)}", dim=True))
 
 
@@ -193,31 +208,31 @@ async def delete(*, ids: Sequence[str], yes: bool) -> int:
     """Delete sessions permanently."""
     async with open_readonly() as journal:
         every = await journal.sessions()
-        named = [find_session(every, wanted) for wanted in ids]
-        chosen = list({one.id: one for one in (*named, *descendants(every, [one.id for one in named]))}.values())
-        for one in chosen:
-            if await is_open_elsewhere(journal, one.id):
+        named = [find_session(every, session_id) for session_id in ids]
+        below = descendants(every, [session.id for session in named])
+        chosen = list({session.id: session for session in (*named, *below)}.values())
+        for session in chosen:
+            if await is_open_elsewhere(journal, session.id):
                 raise InputError(
-                    f"session {one.id} is open in another process", guidance="End it there first, then delete it."
+                    f"session {session.id} is open in another process", guidance="End it there first, then delete it."
                 )
         if not yes and not _is_confirmed(chosen, short_ids(every)):
             note("Nothing was deleted.")
             return exits.AGENT_FAILED
         with Progress("deleting", len(chosen), unit="sessions") as progress:
-            for one in progress.each(chosen):
-                await journal.delete(one.id, at=time.time(), by="person")
+            for session in progress.each(chosen):
+                await journal.delete(session.id, at=time.time(), by="person")
     click.echo(f"Deleted {count(len(chosen), 'session')}.")
     return exits.DONE
 
 
 def _is_confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
-    if not os.isatty(STDIN):
-        raise InputError("there is no terminal to ask for confirmation", guidance="Use --yes to delete without asking.")
-    for one in chosen:
-        line = f"{short[one.id]}  {when(one.updated)}  {plain(one.agent)}  "
-        click.echo(line + one_line(session_name(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
+    lines = []
+    for session in chosen:
+        line = f"{short[session.id]}  {when(session.updated)}  {plain(session.agent)}  "
+        lines.append(line + one_line(session_name(session), max(20, min(width(), 120) - columns(line) - 1)))
     which = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
-    return click.confirm(f"Delete {which} permanently?", err=True)
+    return confirm(f"Delete {which} permanently?", action="delete", details=lines)
 
 
 @click.command(epilog=RESUME_EPILOG)
@@ -225,13 +240,10 @@ def _is_confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
 @click.argument("prompt", nargs=-1)
 @click.option("--access", metavar="LEVEL", help="What the agent may do without asking. [default: as before]")
 @env_option
+@sync_command
 def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequence[str]) -> int:
     """Resume a session: with a PROMPT as `dragoman run`, without one as `dragoman chat`."""
-    try:
-        session_id = asyncio.run(_id_of(session))
-    except DragomanError as error:
-        return print_error(error)
-    options = RunOptions(resume=session_id, prompt=tuple(prompt), access=access, env=tuple(env))
+    options = RunOptions(resume=asyncio.run(_id_of(session)), prompt=tuple(prompt), access=access, env=tuple(env))
     if prompt:
         from dragoman.cli.run import run_prompt
 
@@ -241,6 +253,138 @@ def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequ
     return start_chat(options)
 
 
-async def _id_of(wanted: str) -> str:
+async def _id_of(session: str) -> str:
     async with open_readonly() as journal:
-        return find_session(await journal.sessions(), wanted).id
+        return find_session(await journal.sessions(), session).id
+
+
+SEARCH_EPILOG = """\b
+Examples:
+  dragoman sessions search timeout retry
+  dragoman sessions search "connection refused" --agent codex
+  dragoman sessions search main.py --kind tool --since 30d
+  dragoman sessions search parser --json | jq -r '.[].session'
+
+All words must occur, in any order, also as parts of words. Quoted words are
+searched as a phrase. Case does not matter."""
+
+# Columns: a shorter title says nothing.
+_MIN_TITLE_COLUMNS: Final = 12
+_SPACES: Final = re.compile(r"\s+")
+
+
+@click.command(epilog=SEARCH_EPILOG)
+@click.argument("words", nargs=-1, required=True)
+@agent_filter
+@workspace_filter
+@click.option(
+    "--kind",
+    multiple=True,
+    type=click.Choice(get_args(DocumentKind)),
+    help="Search only your messages, the agent's messages or thoughts, tool calls, files or commands; may be repeated.",
+)
+@since_option
+@until_option
+@limit_option
+@json_option
+@async_command
+async def search(
+    *,
+    words: Sequence[str],
+    agent: str | None,
+    workspace: str | None,
+    kind: Sequence[DocumentKind],
+    since: str | None,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Search messages, tool calls, files and commands of all sessions, best matches first."""
+    now = datetime.now().astimezone()
+    after, before = parse_time(since, "--since", now), parse_time(until, "--until", now, end=True)
+    text = _query_text(words)
+    async with open_readonly() as journal:
+        every = await journal.sessions()
+        query = SearchQuery(
+            text=text,
+            agent=agent,
+            cwd=workspace_of(every, workspace),
+            kinds=kind,
+            since=after,
+            until=before,
+            limit=limit or MAX_RANKED,  # more are never ranked
+        )
+        hits = await journal.search(query)
+    sessions = {session.id: session for session in every}
+    if as_json:
+        return print_json([_hit_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
+    if not hits:
+        if every:
+            return note("No matches. All words must occur in one message or tool call.")
+        return note(f"No sessions yet in {journal_file()}.")
+    short = short_ids(every)
+    for number, hit in enumerate(hits):
+        if hit.session_id in sessions:  # else it was deleted a moment ago
+            if number:
+                click.echo()
+            _print_hit(hit, sessions[hit.session_id], short[hit.session_id])
+    note("", f"To show one: dragoman sessions show {short[hits[0].session_id]}")
+    return None
+
+
+def _query_text(words: Sequence[str]) -> str:
+    """Make the query; a word with spaces, quoted in the shell, is searched as a phrase."""
+    query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
+    if not query.strip('" '):
+        raise InputError("nothing to search for", guidance="For example: dragoman sessions search timeout")
+    return query
+
+
+def _hit_record(hit: SearchHit, session: Session) -> dict[str, object]:
+    return {
+        "session": hit.session_id,
+        "title": session.title,
+        "prompt": session.prompt,
+        "agent": session.agent,
+        "workspace": session.cwd,
+        "row": hit.row_id,
+        "kind": hit.kind,
+        "time": hit.at,
+        "snippet": hit.snippet,
+        "marks": hit.marks,
+        "score": hit.score,
+    }
+
+
+def _print_hit(hit: SearchHit, session: Session, short: str) -> None:
+    room = width()
+    facts = truncate(f"  {when(hit.at)}  {plain(session.agent)}  {hit.kind}", room - columns(short) - 1)
+    left = room - columns(short) - columns(facts) - 3
+    title = f"  {one_line(session_name(session), left)}" if left >= _MIN_TITLE_COLUMNS else ""
+    click.echo(f"{styled(short, bold=True)}{styled(facts, dim=True)}{title}")
+    click.echo("".join(_highlighted(hit, room - 3)).rstrip())
+
+
+def _highlighted(hit: SearchHit, room: int) -> Iterator[str]:
+    """Show as much of the snippet as fits on one line; each part is made safe by itself."""
+    yield "  "
+    for number, (text, marked) in enumerate(_parts(hit)):
+        # The text before the match leaves most of the room to it.
+        shown = end_of(text, room // 3) if number == 0 else truncate(text, room)
+        room -= columns(shown)
+        yield styled(shown, fg="yellow", bold=True) if marked else shown
+        if room <= 0 or (number and shown != text):
+            return
+
+
+def _parts(hit: SearchHit) -> Iterator[tuple[str, bool]]:
+    at = 0
+    for begin, end in (*hit.marks, (len(hit.snippet), len(hit.snippet))):
+        yield _flat(hit.snippet[at:begin]), False
+        yield _flat(hit.snippet[begin:end]), True
+        at = end
+
+
+def _flat(text: str) -> str:
+    """Remove line ends; spaces at its edges stay."""
+    return _SPACES.sub(" ", plain(text))
