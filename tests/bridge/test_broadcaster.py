@@ -27,7 +27,7 @@ from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.maintenance import load_record
-from dragoman.journal.protocols import PAGE_ENTRIES, CommitListener, Connection, Journal, Position
+from dragoman.journal.protocols import PAGE_ENTRIES, CommitListener, Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges, SessionRows
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from journal.talk import Talk
@@ -67,10 +67,10 @@ class LateJournal(MemoryJournal):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         await asyncio.sleep(0)  # as one that waits for a disk
-        return await super().append(entries, changes, epochs=epochs, position=position)
+        return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 
     async def read(
         self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES

@@ -17,7 +17,7 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.errors import JournalFull, NotTheOwner
 from dragoman.journal.maintenance import verify
-from dragoman.journal.protocols import Position
+from dragoman.journal.protocols import TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
@@ -52,14 +52,14 @@ class StallingJournal(MemoryJournal):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = MappingProxyType({}),
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         if any(entry.kind == self.stalled_kind for entry in entries):
             self.reached.set()
             await self.released.wait()
         if self.problem is not None:
             raise self.problem
-        return await super().append(entries, changes, epochs=epochs, position=position)
+        return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 
 
 # -- the same sessions

@@ -19,7 +19,7 @@ import pytest
 
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Cursor, Entry
-from dragoman.journal.protocols import Command, Position
+from dragoman.journal.protocols import Command, TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.protocol import requests
@@ -46,10 +46,10 @@ class CountingJournal(MemoryJournal):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         self.commits.append([entry.kind for entry in entries if entry.origin != "agent"])
-        return await super().append(entries, changes, epochs=epochs, position=position)
+        return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 
     async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
         self.commits.append(["inbox"])

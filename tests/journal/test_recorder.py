@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import JournalFull
-from dragoman.journal.protocols import Connection, Position
+from dragoman.journal.protocols import Connection, TranscriptPosition
 from dragoman.journal.recorder import ROUND_BYTES, ConnectionRecorder, RecordedFrame, scheduler_of_loop
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
@@ -34,13 +34,13 @@ class SlowJournal(MemoryJournal):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         await self.allowed.acquire()
         if self.failing:
             raise JournalFull("no room")
         self.batches.append(len(entries))
-        return await super().append(entries, changes, epochs=epochs, position=position)
+        return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 
 
 def chunk(text: str) -> Message:
@@ -114,9 +114,9 @@ class BusyJournal(SlowJournal):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
-        cursor = await super().append(entries, changes, epochs=epochs, position=position)
+        cursor = await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
         self.others += [asyncio.create_task(scheduler_of_loop().acquire(ROUND_BYTES)) for _ in range(20)]
         await asyncio.sleep(0)
         self.is_busy.set()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Entry, Origin, Page, read_message
-from dragoman.journal.protocols import Journal, Owner, Position
+from dragoman.journal.protocols import Journal, Owner, TranscriptPosition
 from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import MemoryJournal
@@ -251,7 +251,9 @@ def _many_sides(sides: int) -> Transcript:
 async def _read(
     data: bytes, path: Path, on_progress: Callable[[int], None], sink: _Sink
 ) -> file_import.FileImport[_Sink]:
-    position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
+    position = TranscriptPosition(
+        connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0
+    )
     end = file_import.FileState(inode=0, size=len(data), modified=0.0, age=2 * AT_REST_S)
     taken = file_import.FileImport(cast(Journal, sink), ImportPolicy({}, frozenset()), position, end, sink)
     path.write_bytes(data)  # noqa: ASYNC240 (a small file)

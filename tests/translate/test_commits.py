@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from dragoman.journal.errors import NotTheOwner
-from dragoman.journal.protocols import Connection, Journal, Position
+from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
 from dragoman.translate.ingest.file_import import Commit, Commits
 from journal.talk import all_entries, entry, process
 
-POSITION = Position(connection_id="c1", provider="claude", path="/a.jsonl", session_id="s1", frames=0, offset=0)
+POSITION = TranscriptPosition(
+    connection_id="c1", provider="claude", path="/a.jsonl", session_id="s1", frames=0, offset=0
+)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -56,4 +58,4 @@ async def test_none_follows_one_that_failed(journal: Journal, before: list[tuple
         await commits.settled()
     await commits.over()
     assert await all_entries(journal) == []
-    assert list(await journal.positions()) == []
+    assert list(await journal.transcript_positions()) == []

@@ -227,7 +227,7 @@ def test_lines_about_as_long_as_the_longest_are_all_read_once(
     path = _written(tmp_path / "x.jsonl", [b"1", b"x" * length, b"2"])
     with open_transcript(path) as file:
         lines = list(whole_lines(file))
-    assert [(line.position, line.end) for line in lines] == [(0, 2), (2, length + 3), (length + 3, length + 5)]
+    assert [(line.offset, line.end) for line in lines] == [(0, 2), (2, length + 3), (length + 3, length + 5)]
     assert [line.text for line in (lines[0], lines[2])] == [b"1", b"2"]
     assert (lines[1].text == b"x" * length) == (length < 100)
 

@@ -594,7 +594,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, w
         await SqliteJournal.open(tmp_path / "killed.db") as killed,
     ):
         assert _frame_keys(await all_entries(killed)) == _frame_keys(await all_entries(whole))
-        assert list(await killed.positions()) == list(await whole.positions())
+        assert list(await killed.transcript_positions()) == list(await whole.transcript_positions())
         assert not await maintenance.verify(killed)
 
 
@@ -780,7 +780,7 @@ async def test_a_deleted_session_stays_deleted(journal: Journal, tmp_path: Path,
             talk.note(notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id="another"))
             await talk.commit()
         await journal.delete("s1", at=1.0)
-    assert not await journal.positions()
+    assert not await journal.transcript_positions()
     for lines in (_talk("Go").lines, _talk("Go", "On").lines):
         _claude(tmp_path, lines)
         assert (await _import(journal, path)).skipped == SESSION_DELETED

@@ -297,7 +297,7 @@ async def test_a_file_that_is_compressed_in_its_place_brings_nothing_twice(journ
         await settled(watch)
         assert watch.status()[1].error is None
     assert await all_entries(journal, before[0].session_id) == before
-    assert any(position.path.endswith(".zst") for position in await journal.positions())
+    assert any(position.path.endswith(".zst") for position in await journal.transcript_positions())
 
 
 async def test_a_compressed_file_that_cannot_be_read_here_is_told_of(

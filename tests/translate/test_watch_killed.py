@@ -60,5 +60,5 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, s
         for session in SESSIONS:
             entries = frame_keys(await all_entries(journal, imported_session_id("claude", session)))
             assert entries == await imported(transcript_in(tmp_path, session))
-        assert {position.path: position.offset for position in await journal.positions()} == written
+        assert {position.path: position.offset for position in await journal.transcript_positions()} == written
         assert not await maintenance.verify(journal)

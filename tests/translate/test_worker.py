@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from dragoman.journal import maintenance
-from dragoman.journal.protocols import Position
+from dragoman.journal.protocols import TranscriptPosition
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate import transcript_file
 from dragoman.translate.discover import Transcript as Found
@@ -69,7 +69,9 @@ def _write(folder: Path, transcript: Transcript | codex_talk.Transcript) -> Path
 
 def _job(path: Path, provider: str = "claude") -> ReadJob:
     state = FileState(inode=0, size=path.stat().st_size, modified=0.0, age=0.0)
-    position = Position(connection_id="c", provider=provider, path=str(path), session_id="", frames=0, offset=0)
+    position = TranscriptPosition(
+        connection_id="c", provider=provider, path=str(path), session_id="", frames=0, offset=0
+    )
     return ReadJob(os.fsencode(path), position, state, ImportPolicy({}, frozenset()))
 
 

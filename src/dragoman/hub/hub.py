@@ -434,7 +434,9 @@ class Hub:
 
     async def _interrupt_orphaned_runs(self) -> None:
         # A transcript that its agent still writes to has no owner here, and goes on.
-        unfinished = {position.session_id for position in await self.journal.positions() if not position.finished}
+        unfinished = {
+            position.session_id for position in await self.journal.transcript_positions() if not position.finished
+        }
         for row in await self.journal.sessions():
             if row.status == "running" and row.id not in unfinished:
                 try:

@@ -70,7 +70,7 @@ class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     done_at: float | None = None
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptPosition(msgspec.Struct, frozen=True, kw_only=True):
     """The position up to which a transcript of another program was read. Committed with the frames read from it."""
 
     connection_id: str  # of its frames; a file that was moved keeps it
@@ -124,12 +124,13 @@ class JournalStore(Protocol):
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         """Commit entries with the rows they changed, and return the cursor after the last entry.
 
-        `epochs` has the claim under which each owned session is written; `position` says how far the transcript was
-        read that these entries came from. Entries may come without changes: their rows are then made on demand.
+        `epochs` has the claim under which each owned session is written; `transcript_position` says how far the
+        transcript was read that these entries came from. Entries may come without changes: their rows are then made
+        on demand.
         """
 
     async def delete(self, session_id: str, *, at: float, by: str = "") -> bool:
@@ -167,7 +168,7 @@ class JournalStore(Protocol):
 
     async def connections(self) -> Sequence[Connection]: ...
 
-    async def positions(self) -> Sequence[Position]:
+    async def transcript_positions(self) -> Sequence[TranscriptPosition]:
         """Return the positions of all transcripts that were read."""
 
     async def sessions(self) -> Sequence[Session]:

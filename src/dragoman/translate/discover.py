@@ -79,7 +79,7 @@ def _understands(provider: str, path: Path) -> bool:
         for number, line in enumerate(islice(whole_lines(file), _MAX_DETECTION_LINES), 1):
             if not is_json(line.text):
                 continue  # a damaged line says nothing
-            frames = translator.feed(line.text, line.position)
+            frames = translator.feed(line.text, line.offset)
             has_session = has_session or any(frame.kind == "session/new" for frame in frames)
             if translator.unknown:
                 return False

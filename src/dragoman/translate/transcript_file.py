@@ -1,4 +1,4 @@
-"""Reading a transcript file: its whole lines, the position of each, and a bookmark for reading on.
+"""Reading a transcript file: its whole lines, the offset of each, and a bookmark for reading on.
 
 A last line that is half written is left for later. Reading ends whatever the file turns out to be: only regular files
 are opened, a line that is too long for memory is summarised, and a compressed file may expand only so far.
@@ -49,7 +49,7 @@ _BOOKMARK_BYTES: Final = 256
 
 class Line(msgspec.Struct, frozen=True, gc=False):
     text: bytes  # without its newline
-    position: int  # of its first byte
+    offset: int  # of its first byte
     end: int  # of the first byte after it, its newline included
 
 
@@ -123,29 +123,29 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def whole_lines(file: BinaryIO, position: int = 0, until: int | None = None) -> Iterator[Line]:
-    """Yield the lines from `position`, where one begins, up to the line that begins at `until` or later.
+def whole_lines(file: BinaryIO, offset: int = 0, until: int | None = None) -> Iterator[Line]:
+    """Yield the lines from `offset`, where one begins, up to the line that begins at `until` or later.
 
     A last line without a newline counts if it is a whole JSON object: whatever follows, it begins the same.
     """
-    if position:
-        file.seek(position)
-    while (until is None or position < until) and (read := _line(file, position)):
-        position = read[0].end
+    if offset:
+        file.seek(offset)
+    while (until is None or offset < until) and (read := _line(file, offset)):
+        offset = read[0].end
         yield read.pop()  # only the caller holds on to it: it may be a long one
 
 
-def _line(file: BinaryIO, position: int) -> list[Line]:
+def _line(file: BinaryIO, offset: int) -> list[Line]:
     """The next line; none at the end of the file, and none that is half written."""
     text = file.readline(MAX_LINE_BYTES)
     if len(text) > LONG_LINE_BYTES:
         _return_freed_memory()
-    end = position + len(text)
+    end = offset + len(text)
     if text.endswith(b"\n"):
-        return [Line(text[:-1], position, end)]
+        return [Line(text[:-1], offset, end)]
     if len(text) == MAX_LINE_BYTES:
-        return _skip_overlong(file, text, position)
-    return [Line(text, position, end)] if text.startswith(b"{") and is_json(text) else []
+        return _skip_overlong(file, text, offset)
+    return [Line(text, offset, end)] if text.startswith(b"{") and is_json(text) else []
 
 
 @cache
@@ -179,7 +179,7 @@ def has_long_line(path: Path, until: int) -> bool:
     return length > LONG_LINE_BYTES
 
 
-def _skip_overlong(file: BinaryIO, text: bytes, position: int) -> list[Line]:
+def _skip_overlong(file: BinaryIO, text: bytes, offset: int) -> list[Line]:
     """Read over a line that is too long and begins with `text`; returns a record in its place, if the line is whole."""
     length, digest = len(text), sha256(text)
     beginning = text[:_OVERLONG_EXCERPT_BYTES].decode("utf-8", "backslashreplace")
@@ -189,11 +189,11 @@ def _skip_overlong(file: BinaryIO, text: bytes, position: int) -> list[Line]:
         length += len(text)
         digest.update(text.removesuffix(b"\n"))
     summary = {"type": OVERLONG_KIND, "length": length - 1, "sha256": digest.hexdigest(), "beginning": beginning}
-    return [Line(msgspec.json.encode(summary), position, position + length)]
+    return [Line(msgspec.json.encode(summary), offset, offset + length)]
 
 
 class Bookmark:
-    """A position in a file that was read up to `offset`."""
+    """A mark in a file that was read up to `offset`, in bytes."""
 
     def __init__(self) -> None:
         self.offset = 0

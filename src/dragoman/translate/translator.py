@@ -51,8 +51,8 @@ class Translator(Protocol):
     unknown: Counter[str]
     """How often each unknown kind of record came; `unreadable` counts what is no record at all."""
 
-    def feed(self, line: bytes, position: int) -> Sequence[Frame]:
-        """Return the frames that one more line gives. `position` is the offset of its first byte in the file: records
+    def feed(self, line: bytes, offset: int) -> Sequence[Frame]:
+        """Return the frames that one more line gives. `offset` is that of its first byte in the file: records
         without an id of their own get one from it."""
 
     def finish(self) -> Iterable[Frame]:

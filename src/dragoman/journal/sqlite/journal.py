@@ -29,8 +29,8 @@ from dragoman.journal.protocols import (
     CommitListener,
     Connection,
     Owner,
-    Position,
     Process,
+    TranscriptPosition,
 )
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
 from dragoman.journal.search_documents import SearchHit, SearchQuery, rank
@@ -57,7 +57,7 @@ _MIN_COMMIT_BYTES: Final = 32 * 1024
 # writer stores the one before. With less, the hand-over would cost more than it saves.
 _BULK_BYTES: Final = 64 * 1024
 
-_POSITION_COLUMNS: Final = Position.__struct_fields__
+_POSITION_COLUMNS: Final = TranscriptPosition.__struct_fields__
 _UPSERT_POSITION: Final = (
     f"INSERT INTO transcript_positions({', '.join(_POSITION_COLUMNS)})"
     f" VALUES({', '.join('?' * len(_POSITION_COLUMNS))}) ON CONFLICT(connection_id) DO UPDATE SET "
@@ -199,7 +199,7 @@ class SqliteJournal:
         changes: Sequence[RowChanges] = (),
         *,
         epochs: Mapping[str, int] = {},
-        position: Position | None = None,
+        transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         size = sum([len(entry.frame) for entry in entries])
         encoding = (
@@ -207,8 +207,8 @@ class SqliteJournal:
         )
 
         def write() -> int:
-            if position is not None:
-                self._connection.execute(_UPSERT_POSITION, msgspec.structs.astuple(position))
+            if transcript_position is not None:
+                self._connection.execute(_UPSERT_POSITION, msgspec.structs.astuple(transcript_position))
             self._log_bytes += size + _MIN_COMMIT_BYTES
             return self._append(entries, changes, epochs, encoding.result() if encoding is not None else None)
 
@@ -385,12 +385,13 @@ class SqliteJournal:
 
         return await self._read(read)
 
-    async def positions(self) -> Sequence[Position]:
-        def read(connection: sqlite3.Connection) -> list[Position]:
+    async def transcript_positions(self) -> Sequence[TranscriptPosition]:
+        def read(connection: sqlite3.Connection) -> list[TranscriptPosition]:
             names = _POSITION_COLUMNS
             records = connection.execute(f"SELECT {', '.join(names)} FROM transcript_positions")  # noqa: S608
             return [
-                msgspec.convert(dict(zip(names, values, strict=True)), Position, strict=False) for values in records
+                msgspec.convert(dict(zip(names, values, strict=True)), TranscriptPosition, strict=False)
+                for values in records
             ]
 
         return await self._read(read)

@@ -131,14 +131,14 @@ class ClaudeTranslator:
 
     # -- lines
 
-    def feed(self, line: bytes, position: int) -> Sequence[Frame]:
+    def feed(self, line: bytes, offset: int) -> Sequence[Frame]:
         try:
             record = records.decode(line)
         except DECODE_ERRORS:
             for index, (decoded, text) in enumerate(common.decode_records(line, records.decode, records.build)):
-                self._handle_record(Record() if decoded is None else decoded, text, position, index)
+                self._handle_record(Record() if decoded is None else decoded, text, offset, index)
         else:
-            self._handle_record(record, line, position, 0)
+            self._handle_record(record, line, offset, 0)
         if not self._out:
             return ()
         frames, self._out[:] = self._out[:], []
@@ -156,10 +156,10 @@ class ClaudeTranslator:
             yield from self._out
             self._out.clear()
 
-    def _handle_record(self, record: Record, text: bytes, position: int, index: int) -> None:
+    def _handle_record(self, record: Record, text: bytes, offset: int, index: int) -> None:
         if record.uuid is None:
             if record.type in _MESSAGE_TYPES:
-                record = msgspec.structs.replace(record, uuid=f"{position}.{index}")
+                record = msgspec.structs.replace(record, uuid=f"{offset}.{index}")
         elif not self._seen.add(record.uuid):
             return
         if record.timestamp is not None:

@@ -99,7 +99,7 @@ class Calls:
             self._ended_calls.put(call_id, False)
             return
         # An id that comes again is another call.
-        call = Call(call_id if existing is None else f"{call_id}:{ref.position}", display)
+        call = Call(call_id if existing is None else f"{call_id}:{ref.offset}", display)
         self._calls[call_id] = self._open_calls[call_id] = call
         if display.form not in ("plan", "poll"):
             self._emit_call(ref, call)
@@ -321,7 +321,7 @@ class Calls:
 
     @staticmethod
     def _key(ref: RecordRef, call_id: str | None) -> str:
-        return call_id or f"codex:{ref.position}"
+        return call_id or f"codex:{ref.offset}"
 
     def add_finished(
         self,
@@ -365,7 +365,7 @@ class Calls:
                 return
         else:
             self._searches.append((by, action_key))
-        self.add_finished(ref, call_id or f"{self._frames.session_id}:{ref.position}", display)
+        self.add_finished(ref, call_id or f"{self._frames.session_id}:{ref.offset}", display)
 
     # -- the end of a turn
 

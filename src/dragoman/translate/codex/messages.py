@@ -246,14 +246,14 @@ class Messages:
             self._emit_thought(ref, None, text)
 
     def _emit_message(self, ref: RecordRef, message_id: str | None, text: str, phase: str | None = None) -> None:
-        message_id = message_id or f"{self._frames.session_id}:{ref.position}"
+        message_id = message_id or f"{self._frames.session_id}:{ref.offset}"
         content = TextContent(text=text)
         self._frames.update(
             ref.at, AgentMessageChunk(content=content, message_id=message_id, meta=ref.meta(phase=phase))
         )
 
     def _emit_thought(self, ref: RecordRef, message_id: str | None, text: str) -> None:
-        message_id = message_id or f"{self._frames.session_id}:{ref.position}"
+        message_id = message_id or f"{self._frames.session_id}:{ref.offset}"
         self._frames.update(
             ref.at, AgentThoughtChunk(content=TextContent(text=text), message_id=message_id, meta=ref.meta())
         )
@@ -327,7 +327,7 @@ class Messages:
             if item.text and self._is_new(item.id):
                 content, message_id = (
                     TextContent(text=item.text),
-                    item.id or f"{self._frames.session_id}:{ref.position}",
+                    item.id or f"{self._frames.session_id}:{ref.offset}",
                 )
                 chunk = AgentMessageChunk if item.role == "assistant" else UserMessageChunk
                 self._frames.update(ref.at, chunk(content=content, message_id=message_id, meta=ref.meta()))

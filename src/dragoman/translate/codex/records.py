@@ -22,7 +22,7 @@ from dragoman.wire.vocabulary import AudioContent, ContentBlock, ImageContent, R
 class RecordRef(msgspec.Struct, frozen=True, gc=False):
     at: float  # seconds since 1970
     stamp: str | None  # the same time as the record has it; None in files without times
-    position: int  # of the record's first byte
+    offset: int  # of the record's first byte
 
     def meta(self, **extras: object) -> dict[str, Any]:
         """Build the `_meta` of a frame: the native time, and values for which the protocol has no field."""

@@ -127,12 +127,12 @@ class Session:
         """Add an output that no call asked for. Newer files have two records with one id for it."""
         name = ".".join(filter(None, (event.namespace, event.name)))
         display = tools.ToolDisplay(name=name, title=name or "Notification")
-        self.calls.add_unrequested(ref, call_id or f"{self.id}:{ref.position}", display, result)
+        self.calls.add_unrequested(ref, call_id or f"{self.id}:{ref.offset}", display, result)
 
     def _add_call(self, ref: RecordRef, call_id: str | None, display: tools.ToolDisplay) -> None:
         self.messages.progress(ref, is_text=False)
         self._agents.add_call(call_id or "", display.name)
-        self.calls.add_call(ref, call_id or f"{self.id}:{ref.position}", display)
+        self.calls.add_call(ref, call_id or f"{self.id}:{ref.offset}", display)
 
     # -- events
 
@@ -248,7 +248,7 @@ class Session:
             case "ImageGeneration" | "image_gen.generation":
                 self.calls.add_image(ref, item.id, item)
             case "Plan":
-                plan = PlanMarkdown(plan_id=item.id or f"{self.id}:{ref.position}", content=item.text)
+                plan = PlanMarkdown(plan_id=item.id or f"{self.id}:{ref.offset}", content=item.text)
                 self._frames.update(ref.at, PlanUpdate(plan=plan, meta=ref.meta()))
             case "ContextCompaction":
                 self.report_compaction(ref, "item")
@@ -283,7 +283,7 @@ class Session:
             return
         self._compaction = {by}
         update = CompactionUpdate(
-            compaction_id=f"{self.id}:{ref.position}",
+            compaction_id=f"{self.id}:{ref.offset}",
             status="completed",
             summary=(TextContent(text=summary),) if summary else msgspec.UNSET,
             meta=ref.meta(),

@@ -131,7 +131,7 @@ class Runs(RunFrames):
     def prompt(self, ref: RecordRef, prompt: Sequence[ContentBlock], meta: dict[str, Any], *, history: bool) -> None:
         """Add a prompt: it begins a run, joins the active one, or is `history` from before this thread."""
         if history or (self.in_turn and self.is_running):
-            message_id = f"{self._frames.session_id}:{ref.position}"
+            message_id = f"{self._frames.session_id}:{ref.offset}"
             for block in prompt:
                 self._frames.update(ref.at, UserMessageChunk(content=block, message_id=message_id, meta=meta))
             return
@@ -149,7 +149,7 @@ class Runs(RunFrames):
         self._error = None
         if not self._first_prompt:
             self._first_prompt = " ".join(block.text for block in prompt if isinstance(block, TextContent))
-        self._begin(ref.at, ref.position, prompt, meta)
+        self._begin(ref.at, ref.offset, prompt, meta)
 
     def settle(self, ref: RecordRef) -> None:
         """End the run, because no more records of it can come: as an error, a success or an interruption."""

@@ -138,25 +138,25 @@ class CodexTranslator:
 
     # -- lines
 
-    def feed(self, line: bytes, position: int) -> Sequence[Frame]:
+    def feed(self, line: bytes, offset: int) -> Sequence[Frame]:
         try:
             record = records.decode(line)
         except DECODE_ERRORS:
-            self._feed_leniently(line, position)
+            self._feed_leniently(line, offset)
         else:
-            self._handle_line(record, line, position)
+            self._handle_line(record, line, offset)
         if not self._out:
             return ()
         frames, self._out[:] = self._out[:], []
         return frames
 
-    def _feed_leniently(self, line: bytes, position: int) -> None:
+    def _feed_leniently(self, line: bytes, offset: int) -> None:
         """Decode a line that is not exactly one record with the expected fields."""
-        for offset, (record, text) in enumerate(common.decode_records(line, records.decode, records.build)):
+        for index, (record, text) in enumerate(common.decode_records(line, records.decode, records.build)):
             if record is None:
                 self._add_unknown("unreadable", text)
             else:
-                self._handle_line(record, text, position + offset)
+                self._handle_line(record, text, offset + index)
 
     def finish(self) -> Sequence[Frame]:
         ref = RecordRef(self._at, None, 0)
@@ -166,12 +166,12 @@ class CodexTranslator:
             self._session.finish(ref)
         return self._out
 
-    def _handle_line(self, line: records.Line, text: bytes, position: int) -> None:
+    def _handle_line(self, line: records.Line, text: bytes, offset: int) -> None:
         if line.timestamp is not None and line.type:
             if not self._seen.add(text):
                 return
             self._at = common.parse_time(line.timestamp) or self._at
-        ref = RecordRef(self._at, line.timestamp, position)
+        ref = RecordRef(self._at, line.timestamp, offset)
         if line.payload is None:
             self._flat(ref, line, text)
         elif line.type == "session_meta":
@@ -247,7 +247,7 @@ class CodexTranslator:
                 self._add_unknown("unreadable", text)
             elif self._session is None and self._meta is None:
                 self._at = common.parse_time(payload.timestamp) or self._at
-                self._meta = (RecordRef(self._at, payload.timestamp, ref.position), payload)
+                self._meta = (RecordRef(self._at, payload.timestamp, ref.offset), payload)
             return
         is_user = payload.type == "message" and payload.role == "user"
         if is_user and self._session is None:

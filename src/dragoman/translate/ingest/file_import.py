@@ -21,7 +21,7 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, read_message
-from dragoman.journal.protocols import Connection, Journal, Position
+from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.ingest.bounded_fold import count_amounts
@@ -47,7 +47,7 @@ class Commit(msgspec.Struct, frozen=True):
 
     entries: Sequence[Entry]
     changes: Sequence[RowChanges]
-    position: Position
+    position: TranscriptPosition
     connection: Connection | None  # set if the journal does not have it yet
 
 
@@ -94,7 +94,7 @@ class Commits:
                 self._under_way.popleft()
 
     async def _append(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
-        append = self._journal.append(commit.entries, commit.changes, position=commit.position)
+        append = self._journal.append(commit.entries, commit.changes, transcript_position=commit.position)
         if commit.connection is not None:
             # Requested together, in this order, they are one commit.
             _, cursor = await asyncio.gather(self._journal.register_connection(commit.connection), append)
@@ -164,7 +164,7 @@ class FileImport(Generic[SinkT]):
         self,
         journal: Journal,
         policy: ImportPolicy,
-        position: Position,
+        position: TranscriptPosition,
         end: FileState,
         commits: SinkT,
         wait_for_writers: Callable[[str], Awaitable[None]] | None = None,
@@ -249,7 +249,7 @@ class FileImport(Generic[SinkT]):
         with open_transcript(path) as file:
             # Not beyond the size it had: reading a file that is written without a pause would never end.
             for line in whole_lines(file, offset, None if is_compressed(path) else self._end.size):
-                frames = translator.feed(line.text, line.position)
+                frames = translator.feed(line.text, line.offset)
                 offset = line.end
                 del line  # may be a long one
                 if frames:

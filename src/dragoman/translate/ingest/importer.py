@@ -26,7 +26,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
-from dragoman.journal.protocols import Journal, Position
+from dragoman.journal.protocols import Journal, TranscriptPosition
 from dragoman.translate.discover import Transcript, detect_provider
 from dragoman.translate.ingest.dedup import (
     CONNECTION_PREFIX,
@@ -119,7 +119,7 @@ class Importer:
         self._journal = journal
         self._clock = clock
         self._growing = GrowingFiles(max_growing_bytes)
-        self._positions: dict[tuple[str, str], Position] | None = None
+        self._positions: dict[tuple[str, str], TranscriptPosition] | None = None
         self._policies: dict[str, tuple[float, ImportPolicy]] = {}  # with the time when the journal was asked
         # Files that were read after a quiet minute: their time of change then.
         self._read_when_quiet: dict[tuple[str, str], float] = {}
@@ -338,9 +338,9 @@ class Importer:
         age = self._clock() - stat.st_mtime
         return FileState(inode=stat.st_ino & _MAX_INODE, size=stat.st_size, modified=stat.st_mtime, age=age)
 
-    async def _load_positions(self) -> dict[tuple[str, str], Position]:
+    async def _load_positions(self) -> dict[tuple[str, str], TranscriptPosition]:
         if self._positions is None:
-            positions = await self._journal.positions()
+            positions = await self._journal.transcript_positions()
             self._positions = {(position.provider, position.path): position for position in positions}
         return self._positions
 
@@ -368,10 +368,12 @@ async def import_transcripts(journal: Journal, transcripts: Iterable[Transcript]
     return summarize(await Importer(journal).import_all(transcripts))
 
 
-def _first_position(provider: str, key: str) -> Position:
+def _first_position(provider: str, key: str) -> TranscriptPosition:
     """The position in a file that was never read."""
     connection_id = f"{CONNECTION_PREFIX}{sha256(f'{provider}:{key}'.encode()).hexdigest()[:16]}"
-    return Position(connection_id=connection_id, provider=provider, path=key, session_id="", frames=0, offset=0)
+    return TranscriptPosition(
+        connection_id=connection_id, provider=provider, path=key, session_id="", frames=0, offset=0
+    )
 
 
 def _stat(path: Path) -> tuple[str, os.stat_result]:

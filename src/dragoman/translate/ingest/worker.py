@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, TypeAlias, cast
 import msgspec
 
 from dragoman.journal.entry import Cursor, Page
-from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner, Position
+from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner, TranscriptPosition
 from dragoman.translate.ingest.dedup import ImportPolicy
 from dragoman.translate.ingest.file_import import Commit, FileImport, FileState
 from dragoman.translate.ingest.report import ImportedFile
@@ -32,14 +32,14 @@ _GC_THRESHOLD: Final = 50_000
 
 class ReadJob(msgspec.Struct, frozen=True):
     path: bytes
-    position: Position
+    position: TranscriptPosition
     end: FileState
     policy: ImportPolicy
 
 
 class FileDone(msgspec.Struct, frozen=True):
     report: ImportedFile
-    position: Position
+    position: TranscriptPosition
     refusal: str | None
 
 
