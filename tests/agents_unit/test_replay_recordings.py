@@ -12,7 +12,7 @@ from dragoman.agents.replay.playback import PlaybackOptions
 from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.recording import read_recording
 from dragoman.record.routing import fold_recording
-from dragoman.testing.tape import rows_of
+from support.tape import rows_of
 
 
 def played(player: Player, lines: list[Line]) -> list[bytes]:

@@ -8,7 +8,7 @@ from dragoman.backend.messages import Fields, UnifiedMessage
 from dragoman.backend.view import MessageView
 from dragoman.record import notes
 from dragoman.record.events import Event, event_from_fact
-from dragoman.testing.tape import Tape
+from support.tape import Tape
 
 
 def events_of(tape: Tape) -> list[Event]:

@@ -19,9 +19,9 @@ from dragoman.journal.errors import OutOfOrder, SessionDeleted
 from dragoman.journal.notes import is_tombstone
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
-from dragoman.testing.tape import Tape
 from journal.talk import entry, entry_of, register_c1
 from record.test_fold_properties import Step, _steps
+from support.tape import Tape
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman.record import facts, notes, rows
-from dragoman.testing.tape import Tape
 from dragoman.wire.vocabulary import Diff
+from support.tape import Tape
 
 
 def write(tape: Tape, content: str, *, request_id: str = "w") -> None:

@@ -14,9 +14,9 @@ from dragoman.record import facts, notes, rows
 from dragoman.record.fold import SessionFold
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import MAX_OUTPUT_CHARACTERS
-from dragoman.testing.tape import Tape, rows_of
 from dragoman.wire.messages import Reply
 from dragoman.wire.vocabulary import AgentMessageChunk, ImageContent, TextContent
+from support.tape import Tape, rows_of
 
 BROKEN = msgspec.Raw(b'{"stopReason":"odd\xff"}')
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.record import facts, notes
-from dragoman.testing.tape import Tape, rows_of
 from dragoman.wire.vocabulary import PermissionOption, TextContent
+from support.tape import Tape, rows_of
 
 Step = Callable[[Tape], object]
 

@@ -8,8 +8,8 @@ import msgspec
 
 from dragoman.record import events, notes
 from dragoman.record.events import Event, event_from_fact, to_json
-from dragoman.testing.tape import Tape
 from dragoman.wire.vocabulary import Diff, PermissionOption
+from support.tape import Tape
 
 E = TypeVar("E", bound=events.EventBase)
 

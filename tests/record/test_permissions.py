@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dragoman.record import facts, notes, rows
-from dragoman.testing.tape import Tape
 from dragoman.wire.vocabulary import Diff, PermissionOption
+from support.tape import Tape
 
 OPTIONS = (
     PermissionOption(option_id="yes", name="Allow", kind="allow_once"),

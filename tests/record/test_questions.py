@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.record import facts, notes, rows
-from dragoman.testing.tape import Tape
+from support.tape import Tape
 
 FORM = {
     "mode": "form",

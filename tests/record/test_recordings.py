@@ -12,8 +12,8 @@ import pytest
 from dragoman.record import rows
 from dragoman.record.fold import SessionFold
 from dragoman.record.routing import ConnectionReader, fold_recording
-from dragoman.testing.tape import rows_of
 from dragoman.wire.messages import Noise, Oversized, Unknown, Update
+from support.tape import rows_of
 
 FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().parents[3] / "shared" / "recordings")
 CASES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.jsonl"))

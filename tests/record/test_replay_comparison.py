@@ -15,10 +15,10 @@ from dragoman.record.fold import SessionFold
 from dragoman.record.notes import Difference
 from dragoman.record.replay_comparison import ReplayComparison
 from dragoman.record.routing import ConnectionReader, RoutedMessage
-from dragoman.testing.tape import Tape
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Request, Update
+from support.tape import Tape
 
 
 def recorded_session(*runs: tuple[str, list[str]], stop_reason: str = "end_turn") -> Tape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.record import facts, notes, rows
-from dragoman.testing.tape import Tape
+from support.tape import Tape
 
 
 def create(tape: Tape, terminal_id: str = "term_1", *, request_id: str = "c") -> None:
