@@ -6,6 +6,7 @@ import difflib
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -16,35 +17,39 @@ from dragoman.journal.rows import SessionRows
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 
-ALL = 10**9
 
-
-def call(place: int, *diffs: acp.Diff, status: str = "completed", run_id: str = "r1") -> rows.ToolCall:
+def call(position: int, *diffs: acp.Diff, status: str = "completed", run_id: str = "r1") -> rows.ToolCall:
     return rows.ToolCall(
-        id=f"t-{place}", tool_call_id=f"a{place}", run_id=run_id, time=0.0, replayed=False, status=status, content=diffs
+        id=f"t-{position}",
+        tool_call_id=f"a{position}",
+        run_id=run_id,
+        time=0.0,
+        replayed=False,
+        status=status,
+        content=diffs,
     )
 
 
-def write(place: int, diff: acp.Diff) -> rows.FileCall:
+def write(position: int, diff: acp.Diff, status: Literal["done", "denied"] = "done") -> rows.FileCall:
     return rows.FileCall(
-        id=f"f-{place}",
-        request_id=place,
+        id=f"f-{position}",
+        request_id=position,
         run_id="r1",
         time=0.0,
         operation="write",
         path=diff.path,
-        status="done",
+        status=status,
         diff=diff,
     )
 
 
-def request(place: int, about: rows.ToolCall, diff: acp.Diff, option: str) -> rows.Permission:
+def request(position: int, about: rows.ToolCall, diff: acp.Diff, option: str) -> rows.Permission:
     options = tuple(
         acp.PermissionOption(option_id=kind, name=kind, kind=kind) for kind in ("allow_once", "reject_once")
     )
     return rows.Permission(
-        id=f"p-{place}",
-        request_id=place,
+        id=f"p-{position}",
+        request_id=position,
         run_id="r1",
         time=0.0,
         options=options,
@@ -59,13 +64,13 @@ def diff(path: str, old: str | None, new: str) -> acp.Diff:
     return acp.Diff(path=path, old_text=old, new_text=new)
 
 
-def result(found: SessionRows, before: int = ALL, run_id: str | None = None) -> list[tuple[str, int, int, bool, int]]:
-    made = changes_summary(found, before, run_id)
-    return [(file.path, file.added, file.removed, file.created, file.changes) for file in made.files]
+def files(session_rows: SessionRows, run_id: str | None = None) -> list[tuple[str, int, int, bool, int]]:
+    summary = changes_summary(session_rows, run_id)
+    return [(file.path, file.added, file.removed, file.created, file.changes) for file in summary.files]
 
 
-def test_files_are_told_with_what_was_changed_in_them_the_last_one_first() -> None:
-    found = SessionRows(
+def test_the_file_that_was_changed_last_comes_first() -> None:
+    session_rows = SessionRows(
         tool_calls=[
             call(1, diff("a", None, "one\n")),
             call(2, diff("b", "x\ny\n", "x\nz\n")),
@@ -75,48 +80,81 @@ def test_files_are_told_with_what_was_changed_in_them_the_last_one_first() -> No
         ]
     )
     # The first two of `a` go on from each other.
-    assert result(found) == [("a", 3, 1, True, 2), ("b", 1, 1, False, 1)]
-    assert [one.new_text for one in file_diffs(found, "a", ALL).diffs] == ["one\ntwo\n", "other\n"]
-    assert file_diffs(found, "c", ALL).diffs == ()
+    assert files(session_rows) == [("a", 3, 1, True, 2), ("b", 1, 1, False, 1)]
+    assert [change.new_text for change in file_diffs(session_rows, "a").diffs] == ["one\ntwo\n", "other\n"]
+    assert file_diffs(session_rows, "c").diffs == ()
 
 
-def test_only_what_began_before_the_place_and_in_the_run_counts() -> None:
-    found = SessionRows(
-        tool_calls=[call(1, diff("a", None, "1\n")), call(5, diff("b", None, "1\n"), run_id="r2"), call(9)]
+def test_edits_that_go_on_from_each_other_are_one_change_with_the_position_of_the_last() -> None:
+    session_rows = SessionRows(tool_calls=[call(1, diff("a", "1\n", "2\n")), call(2, diff("a", "2\n", "3\n4\n"))])
+    [file] = changes_summary(session_rows).files
+    assert (file.added, file.removed, file.changes, file.position) == (2, 1, 1, 2)
+    [change] = file_diffs(session_rows, "a").diffs
+    assert (change.old_text, change.new_text) == ("1\n", "3\n4\n")
+
+
+def test_edits_of_different_parts_of_a_file_stay_separate() -> None:
+    session_rows = SessionRows(tool_calls=[call(1, diff("a", "x\n", "y\n")), call(2, diff("a", "p\n", "q\n"))])
+    assert len(file_diffs(session_rows, "a").diffs) == 2
+
+
+def test_changes_can_be_those_of_one_run() -> None:
+    session_rows = SessionRows(
+        tool_calls=[
+            call(1, diff("a", "1\n", "2\n")),
+            call(2, diff("b", "1\n", "2\n")),
+            call(5, diff("a", None, "1\n2\n"), run_id="r2"),
+        ]
     )
-    assert [path for path, *_ in result(found, before=5)] == ["a"]
-    assert [path for path, *_ in result(found, run_id="r2")] == ["b"]
-    assert file_diffs(found, "b", 5).diffs == ()
+    assert [path for path, *_ in files(session_rows, run_id="r1")] == ["b", "a"]
+    assert [path for path, *_ in files(session_rows)] == ["a", "b"]
+    assert file_diffs(session_rows, "b", "r2").diffs == ()
+    runs = [(run.run_id, run.files, run.added, run.removed) for run in changes_summary(session_rows).runs]
+    assert runs == [("r1", 2, 2, 2), ("r2", 1, 2, 0)]
 
 
-def test_a_change_that_is_told_by_the_tool_and_by_the_write_is_one() -> None:
+def test_a_change_that_the_tool_and_the_write_report_counts_once() -> None:
     same = diff("a", "x\n", "y\n")
-    assert result(SessionRows(tool_calls=[call(1, same)], file_calls=[write(2, same)])) == [("a", 1, 1, False, 1)]
+    assert files(SessionRows(tool_calls=[call(1, same)], file_calls=[write(2, same)])) == [("a", 1, 1, False, 1)]
+
+
+def test_a_failed_call_and_a_denied_write_change_nothing() -> None:
+    session_rows = SessionRows(
+        tool_calls=[call(1, diff("a", "x\n", "y\n"), status="failed")],
+        file_calls=[write(2, diff("b", None, "x\n"), status="denied")],
+    )
+    assert files(session_rows) == []
 
 
 @pytest.mark.parametrize(("option", "counts"), [("allow_once", True), ("reject_once", False)])
-def test_what_was_shown_and_allowed_counts_where_nothing_else_is_told_of_it(option: str, counts: bool) -> None:
-    made = call(1)
+def test_a_diff_that_was_allowed_counts_unless_its_run_reports_the_change(option: str, counts: bool) -> None:
+    edit = call(1)
     shown = diff("a", "x\n", "y\n")
-    assert bool(result(SessionRows(tool_calls=[made], permissions=[request(2, made, shown, option)]))) is counts
-    both = SessionRows(tool_calls=[made, call(3, shown)], permissions=[request(2, made, shown, "allow_once")])
-    assert result(both) == [("a", 1, 1, False, 1)]
+    assert bool(files(SessionRows(tool_calls=[edit], permissions=[request(2, edit, shown, option)]))) is counts
+    permissions = [request(2, edit, shown, "allow_once")]
+    assert files(SessionRows(tool_calls=[edit, call(3, shown)], permissions=permissions)) == [("a", 1, 1, False, 1)]
+    later = call(3, diff("a", "y\n", "y\nz\n"), run_id="r2")
+    assert files(SessionRows(tool_calls=[edit, later], permissions=permissions)) == [("a", 2, 1, False, 1)]
 
 
-def test_however_much_there_is_the_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_FILES", 3)
+    monkeypatch.setattr(changes, "MAX_RUNS", 1)
     monkeypatch.setattr(changes, "MAX_DIFF_CHARS", 100)
-    found = SessionRows(
+    monkeypatch.setattr(changes, "MAX_REMEMBERED_COUNTS", 4)
+    session_rows = SessionRows(
         tool_calls=[
-            *(call(place, diff(f"f{place}", None, "1\n")) for place in range(5)),
-            *(call(place, diff("long", f"{place}" * 20, f"{place}" * 20 + "!")) for place in range(10, 20)),
+            *(call(number, diff(f"f{number}", None, "1\n"), run_id="r0") for number in range(5)),
+            *(call(number, diff("long", f"{number}" * 20, f"{number}" * 20 + "!")) for number in range(10, 20)),
         ]
     )
-    made = changes_summary(found, ALL)
-    assert ([file.path for file in made.files], made.more_files) == (["long", "f4", "f3"], 3)
-    stored = file_diffs(found, "long", ALL)
-    assert [one.old_text for one in stored.diffs] == ["19" * 20]
-    assert stored.more == 9
+    summary = changes_summary(session_rows)
+    assert ([file.path for file in summary.files], summary.more_files) == (["long", "f4", "f3"], 3)
+    assert [run.run_id for run in summary.runs] == ["r1"]
+    assert len(changes._counts) <= 4
+    sent = file_diffs(session_rows, "long")
+    assert [change.old_text for change in sent.diffs] == ["19" * 20]
+    assert sent.more == 9
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -147,7 +185,7 @@ def test_texts_that_have_nothing_in_common_are_counted_in_no_time() -> None:
     assert count_lines(old, new) == (30_000, 20_000)
 
 
-async def test_a_page_asks_for_what_it_has_not_loaded(tmp_path: Path) -> None:
+async def test_a_client_reads_the_changes_of_a_session(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("one\n")
     async with real_server(tmp_path / "home") as server, server.client() as talk:
         opened = await talk.call("session.open", agent="demo", cwd=str(tmp_path), access="full")
@@ -156,7 +194,7 @@ async def test_a_page_asks_for_what_it_has_not_loaded(tmp_path: Path) -> None:
         for text in ("edit README: two", "run echo hello"):
             await talk.call("session.prompt", session_id=session_id, text=text, when="queue")
         await talk.wait_for(view, lambda view: len(view.rows("runs")) == 2 and view.settled)
-        made = await talk.call("session.changes", session_id=session_id, before=ALL)
+        made = await talk.call("session.changes", session_id=session_id)
         [file] = made["files"]
         path = str(tmp_path / "README")
         assert (file["path"], file["added"], file["created"]) == (path, 1, False)
@@ -164,9 +202,10 @@ async def test_a_page_asks_for_what_it_has_not_loaded(tmp_path: Path) -> None:
         assert terminal["output"] is None
         whole = await talk.call("session.row", session_id=session_id, table="terminals", row_id=terminal["id"])
         assert "hello" in whole["row"]["output"]
-        [change] = (await talk.call("session.diffs", session_id=session_id, path=path, before=ALL))["diffs"]
+        [change] = (await talk.call("session.diffs", session_id=session_id, path=path))["diffs"]
         assert "two" in change["new_text"]
-        first = min(row["position"] for row in view.rows("tool_calls"))
-        none = await talk.call("session.changes", session_id=session_id, before=first)
-        assert (none["files"], none["terminals"]) == ([], [])
-        assert (await talk.call_refused("session.changes", session_id="none", before=1))["kind"] == "not_found"
+        first, second = (row["id"] for row in view.rows("runs"))
+        assert made["runs"] == [{"run_id": first, "files": 1, "added": 1, "removed": 0}]
+        of_second = await talk.call("session.changes", session_id=session_id, run_id=second)
+        assert (of_second["files"], len(of_second["terminals"])) == ([], 1)
+        assert (await talk.call_refused("session.changes", session_id="none"))["kind"] == "not_found"

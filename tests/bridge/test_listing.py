@@ -18,7 +18,9 @@ ROW = Session(id="s1", agent="demo", cwd="/", title="one")
 @pytest.fixture
 def listing(monkeypatch: pytest.MonkeyPatch) -> SessionListing:
     monkeypatch.setattr(listing_module, "PROGRESS_PAUSE_S", 3600.0)  # until a test wants it
-    made = SessionListing(lambda row: session_item(row, None, pending=0))
+    made = SessionListing(
+        lambda row: session_item(row, None, pending=0, is_sub_agent=made.is_sub_agent(row)),
+    )
     made.begin([ROW])
     return made
 
@@ -69,3 +71,21 @@ async def test_a_sub_agent_comes_with_its_session_and_does_not_stand_beside_it(l
     assert ([item.id for item in found], more) == (["s1", "a1", "b1"], True)
     found, more = listing.latest(10)
     assert ([item.id for item in found], more) == (["s1", "old", "lost", "a1", "b1"], False)
+
+
+async def test_a_session_is_a_sub_agent_while_its_parent_is_listed(listing: SessionListing) -> None:
+    def sub_agents() -> list[str]:
+        return sorted(item.id for item in listing.all_items() if item.is_sub_agent)
+
+    for id_, parent in [("b1", "a1"), ("a1", "s1"), ("lost", "absent"), ("x", "y"), ("y", "x"), ("self", "self")]:
+        listing.put(msgspec.structs.replace(ROW, id=id_, parent=parent))
+    assert sub_agents() == ["a1", "b1"]
+    number = listing.number
+    listing.remove("a1")
+    assert sub_agents() == []
+    assert ([item.id for item in listing.since(number)[0]], listing.since(number)[1]) == (["b1"], ["a1"])
+    listing.remove("y")
+    assert sub_agents() == []
+    again = SessionListing(lambda row: session_item(row, None, pending=0, is_sub_agent=again.is_sub_agent(row)))
+    again.begin([msgspec.structs.replace(ROW, id="c", parent="s1"), ROW])  # the sub-agent may come first
+    assert [item.id for item in again.all_items() if item.is_sub_agent] == ["c"]

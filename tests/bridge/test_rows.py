@@ -59,3 +59,52 @@ def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:
     assert ([row.id for row in result.runs], [row.id for row in result.tool_calls]) == (["run-5"], ["tool-6"])
     assert (more, before) == (True, 5)
     assert newest_rows(found, 100)[1:] == (False, 1)
+
+
+def question(schema: dict[str, Any] | None, mode: str = "form") -> models.Question:
+    row = rows.Question(id="q-7", request_id=1, run_id=None, time=0.0, mode=mode, message="?", schema=schema)
+    sent = msgspec.json.decode(msgspec.json.encode(row_model(row)), type=models.Question)
+    assert sent.schema == schema
+    return sent
+
+
+def test_a_question_has_its_form_as_the_validator_reads_it() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name", "format": "email", "maxLength": 80},
+            "count": {"type": "integer", "default": 2},
+            "done": {"type": "boolean"},
+            "colour": {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]},
+            "tools": {"type": "array", "items": {"anyOf": [{"const": "x", "title": "Ex"}]}},
+            "shape": {"type": "object"},
+        },
+        "required": ["name"],
+    }
+    form = question(schema).form
+    assert form is not None
+    assert [(field.name, field.kind, field.title) for field in form.fields] == [
+        ("name", "text", "Name"),
+        ("count", "number", "count"),
+        ("done", "boolean", "done"),
+        ("colour", "choice", "colour"),
+        ("tools", "choices", "tools"),
+    ]
+    name, count, _, colour, tools = form.fields
+    assert (name.required, name.format, name.max_length) == (True, "email", 80)
+    assert (count.default, count.whole) == (2, True)
+    assert [(choice.value, choice.title) for choice in colour.choices] == [("r", "Red"), ("g", "Green")]
+    assert [choice.title for choice in tools.choices] == ["Ex"]
+    assert (form.left_out, form.error) == (("shape",), None)
+
+
+def test_a_form_that_needs_a_property_of_an_unknown_kind_says_so() -> None:
+    form = question({"properties": {"shape": {"type": "object"}}, "required": ["shape"]}).form
+    assert form is not None
+    assert form.error is not None
+    assert "shape" in form.error
+
+
+@pytest.mark.parametrize(("schema", "mode"), [({"type": "array"}, "form"), (None, "url")])
+def test_a_question_without_a_readable_form_has_none(schema: dict[str, Any] | None, mode: str) -> None:
+    assert question(schema, mode).form is None

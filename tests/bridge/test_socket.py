@@ -159,6 +159,31 @@ async def test_a_permission_is_seen_by_all_and_answered_by_the_first(server: Rea
         assert (tmp_path / "README").read_text() != "old\n"
 
 
+async def test_an_answer_that_does_not_fit_the_form_is_refused_field_by_field(
+    server: RealServer, tmp_path: Path
+) -> None:
+    async with server.client() as client:
+        session_id = await opened(client, tmp_path)
+        view = await client.follow(session_id)
+        await client.call("session.prompt", session_id=session_id, text="ask me")
+        await client.wait_for(view, lambda view: bool(view.rows("questions")))
+        (row,) = view.rows("questions")
+        answer = {"session_id": session_id, "question_id": row["id"], "action": "accept"}
+        refused = await client.call_refused("question.answer", content={"files": "many", "shoe": 1}, **answer)
+        assert (refused["kind"], refused["field"]) == ("invalid", "content")
+        assert refused["fields"] == {
+            "colour": "is required",
+            "files": "is 'many'; expected a whole number",
+            "shoe": "is not a field of this form",
+        }
+        assert await client.call("question.answer", content={"colour": "red", "files": 3}, **answer) == {
+            "accepted": True
+        }
+        await client.wait_for(view, lambda view: view.settled)
+        (row,) = view.rows("questions")
+        assert row["content"] == {"colour": "red", "files": 3}
+
+
 async def test_what_is_said_just_before_the_socket_closes_is_done(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)

@@ -64,7 +64,7 @@ def test_a_form_says_what_it_needs_and_is_answered(person: Person) -> None:
     person.say("ask me")
     card = person.conversation.locator("[data-question]")
     card.get_by_role("button", name="Answer").click()
-    expect(card.get_by_text("Required")).to_be_visible()
+    expect(card.get_by_text("This is required.")).to_be_visible()
     card.get_by_role("radio").first.check()
     card.get_by_role("button", name="Answer").click()
     person.done()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from dragoman.bridge import bridge
 from dragoman.bridge.services import HANDLERS, handles
+from dragoman.hub.commands import Command
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import Model
 from dragoman.protocol.requests import REQUESTS, AnyRequest, Declaration
@@ -48,6 +50,13 @@ def test_a_route_takes_its_path_from_the_fields_and_reads_only_by_get(declaratio
     assert route.path_fields <= set(declaration.request.__struct_fields__)
     assert set(route.defaults) <= set(declaration.request.__struct_fields__)
     assert declaration.changes is (route.method != "GET")
+
+
+def test_the_commands_of_a_session_s_owner_pass_through_the_inbox() -> None:
+    declared = {declaration.request for declaration in REQUESTS.values() if declaration.inbox}
+    # `queue.add` becomes a prompt; a session that this process owns is closed without the inbox.
+    assert declared == {*get_args(Command), requests.QueueAdd} - {requests.SessionClose}
+    assert all(REQUESTS[request].changes for request in declared)
 
 
 @DECLARATIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dragoman.record import facts, notes, rows
@@ -28,7 +29,7 @@ def test_a_form_is_recorded_with_its_answer_and_who_gave_it() -> None:
     assert fact == facts.QuestionAsked(row)
     assert (row.mode, row.message, row.tool_call_id, row.action) == ("form", "Which one?", "t", "pending")
     assert row.schema is not None
-    assert list(row.schema.properties) == ["colour"]
+    assert list(row.schema["properties"]) == ["colour"]
     tape.note(notes.Decision("q", "person", "at the terminal"))
     [answered] = tape.reply("q", {"action": "accept", "content": {"colour": "red"}})
     row = only_question(tape)
@@ -67,3 +68,12 @@ def test_an_unknown_kind_of_question_is_recorded_by_its_name() -> None:
     tape = Tape()
     tape.request("q", "elicitation/create", mode="hologram", message="?")
     assert only_question(tape).mode == "hologram"
+
+
+def test_a_property_of_an_unknown_kind_is_recorded_as_the_agent_wrote_it() -> None:
+    schema = {"type": "object", "properties": {"shape": {"type": "object", "x": [1]}}}
+    tape = Tape()
+    tape.request("q", "elicitation/create", mode="form", message="?", requestedSchema=schema)
+    row = only_question(tape)
+    assert row.schema == schema
+    assert msgspec.json.decode(msgspec.json.encode(row), type=rows.Question) == row

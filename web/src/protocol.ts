@@ -347,7 +347,41 @@ export interface Terminal {
   position: number;
 }
 
-/** A question of the agent to the user. `schema` is the JSON Schema of the form, as the agent wrote it. */
+export interface FormChoice {
+  value: string;
+  title: string;
+  description: string;
+}
+
+/** A field of a form. A choice has `choices`; a text may have a `format`, and a `max_length` in characters. */
+export interface FormField {
+  kind: "text" | "number" | "boolean" | "choice" | "choices";
+  name: string;
+  title: string;
+  description: string;
+  required: boolean;
+  /** the agent's suggestion */
+  default: string | number | boolean | readonly string[] | null;
+  choices: readonly FormChoice[];
+  /** email, uri, date or date-time */
+  format: string | null;
+  max_length: number | null;
+  /** of a number */
+  whole: boolean;
+}
+
+/** The form of a question. `left_out`: properties of unknown kinds; `error`: why no answer can be complete. */
+export interface Form {
+  fields: readonly FormField[];
+  left_out: readonly string[];
+  error: string | null;
+}
+
+/**
+ * A question of the agent to the user.
+ *
+ * `form` is the form to fill in, as Dragoman reads `schema`, the JSON Schema that the agent wrote.
+ */
 export interface Question {
   table: "questions";
   /** allow, deny or cancelled */
@@ -380,6 +414,7 @@ export interface Question {
   /** when the agent said that the visit of the URL is complete */
   completed_time: number | null;
   position: number;
+  form: Form | null;
 }
 
 /** A notice of the agent, or a compaction of its context. */
@@ -514,6 +549,8 @@ export interface SessionItem {
   agent_session_id: string;
   /** id of the session whose sub-agent this one is; it need not be in this journal */
   parent: string | null;
+  /** lists show it below its parent, which is in this journal */
+  is_sub_agent: boolean;
 }
 
 /** A permission or a question that waits for an answer, with its session. */
@@ -767,7 +804,8 @@ export interface ResultMessage {
  * Why a request failed.
  *
  * `kind` is for programs, `message` and `guidance` are for people; `field` names the field that is wrong. `error` is
- * the name of the Python exception, where there was one, and `stderr` the agent's last lines.
+ * the name of the Python exception, where there was one, and `stderr` the agent's last lines. `fields`: of an answer
+ * that does not fit a form, a message for each invalid field, as the rest of a sentence about the field.
  */
 export interface ErrorDetails {
   kind: string;
@@ -778,6 +816,7 @@ export interface ErrorDetails {
   retry_after: number | null;
   error: string | null;
   stderr: string;
+  fields: Readonly<Record<string, string>>;
 }
 
 /** The answer to a request that failed; `id` is None where the request could not be read at all. */
@@ -841,17 +880,28 @@ export interface ChangedFile {
   /** it did not exist before */
   created: boolean;
   changes: number;
+  /** of the last change */
+  position: number;
+}
+
+/** The number of files that a run changed, and of lines that it added and removed. */
+export interface RunChanges {
+  run_id: string;
+  files: number;
+  added: number;
+  removed: number;
 }
 
 /**
  * The files that a session changed and the commands that it ran.
  *
- * `files`: the one that was changed last comes first. `terminals`: in their order and without output, which
- * `session.row` returns. `more_…`: how many earlier ones are not listed.
+ * `files`: the one that was changed last comes first. `runs`: those that changed files, in their order. `terminals`: in
+ * their order and without output, which `session.row` returns. `more_…`: how many earlier ones are not listed.
  */
 export interface ChangesSummary {
   files: readonly ChangedFile[];
   more_files: number;
+  runs: readonly RunChanges[];
   terminals: readonly Terminal[];
   more_terminals: number;
 }
@@ -1281,23 +1331,21 @@ export interface SessionRow extends Request {
 }
 
 /**
- * List the files changed and the commands run in the rows whose `position` is below `before`.
+ * List the files that a session changed and the commands that it ran.
  *
  * With a `run_id`, of that run only.
  */
 export interface SessionChanges extends Request {
   type: "session.changes";
   session_id: string;
-  before: number;
   run_id?: string | null;
 }
 
-/** Read the changes of one file in the rows whose `position` is below `before`. */
+/** Read the changes of one file, of the session or of one run. */
 export interface SessionDiffs extends Request {
   type: "session.diffs";
   session_id: string;
   path: string;
-  before: number;
   run_id?: string | null;
 }
 
@@ -1369,7 +1417,11 @@ export interface PermissionAnswer extends Request {
   remember?: boolean;
 }
 
-/** Answer a question of the agent. `by`: a person or a program answered. */
+/**
+ * Answer a question of the agent. `by`: a person or a program answered.
+ *
+ * Content that does not fit the form is refused; the error's `fields` has a message for each invalid field.
+ */
 export interface QuestionAnswer extends Request {
   type: "question.answer";
   session_id: string;

@@ -25,7 +25,7 @@ from dragoman.bridge.services import HANDLERS, Services
 from dragoman.bridge.tokens import Tokens
 from dragoman.config import Config
 from dragoman.hub.hub import Hub
-from dragoman.protocol import messages, models, requests
+from dragoman.protocol import messages, models
 from dragoman.protocol.requests import REQUESTS, Request, name_of
 from dragoman.record.rows import Run
 from dragoman.translate.ingest.watcher import WatchConsent, Watcher
@@ -38,25 +38,7 @@ if HANDLERS.keys() != REQUESTS.keys():
     mismatch = sorted(request.__name__ for request in HANDLERS.keys() ^ REQUESTS.keys())
     raise AssertionError(f"requests without a handler, or handlers without a request: {mismatch}")
 
-# Requests that reach the session's owner through the journal's inbox, which does each command id once, or that derive
-# the id of what they create from it. They need no second memory of results here.
-_DEDUPLICATED_ELSEWHERE: Final = frozenset[type[Request[Any]]](
-    {
-        requests.SessionPrompt,
-        requests.SessionCancel,
-        requests.SessionSetOption,
-        requests.SessionSetMode,
-        requests.QueueAdd,
-        requests.QueueEdit,
-        requests.QueueMove,
-        requests.QueueSend,
-        requests.QueueRemove,
-        requests.PermissionAnswer,
-        requests.QuestionAnswer,
-    }
-)
-
-# Results of other commands that are remembered for clients that send them again.
+# Results that are remembered for clients that send their request again.
 MAX_REMEMBERED_RESULTS: Final = 4096
 
 # The journal stores the ids of commands.
@@ -143,7 +125,7 @@ class Bridge:
         command_id = request.command_id
         if command_id is not None and len(command_id) > MAX_COMMAND_ID_CHARS:
             raise Refusal("invalid", f"a command id has at most {MAX_COMMAND_ID_CHARS} characters", field="command_id")
-        if command_id is None or not declaration.changes or type(request) in _DEDUPLICATED_ELSEWHERE:
+        if command_id is None or not declaration.changes or declaration.inbox:
             return self._begin(request, caller)
         digest = _digest(request)
         execution = self._executions.get(command_id)

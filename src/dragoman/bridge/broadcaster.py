@@ -338,7 +338,12 @@ class Broadcaster:
         return state
 
     def _item(self, row: SessionRow) -> SessionItem:
-        return session_item(row, self._hub.owned_sessions.get(row.id), pending=self.listing.pending_in(row.id))
+        return session_item(
+            row,
+            self._hub.owned_sessions.get(row.id),
+            pending=self.listing.pending_in(row.id),
+            is_sub_agent=self.listing.is_sub_agent(row),
+        )
 
     # -- commits of other processes
 

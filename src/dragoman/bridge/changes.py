@@ -1,27 +1,29 @@
 """The files that a session changed and the commands that it ran. Pure.
 
-A client that has not loaded all rows of a session asks for this summary, and for the changes of one file at a time.
-This module alone decides which diffs count as changes of a session.
+Clients show this summary, and ask for the changes of one file at a time. This module alone decides which diffs count as
+changes.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from dragoman.bridge.rows import diff_item, position_of, row_model
 from dragoman.journal.rows import SessionRows
 from dragoman.protocol.models import DiffItem, Terminal
-from dragoman.protocol.results import ChangedFile, ChangesSummary, FileDiffs
+from dragoman.protocol.results import ChangedFile, ChangesSummary, FileDiffs, RunChanges
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 
-# Files and commands that are listed, the last ones: more than anyone reads through.
+# Files, runs and commands that are listed, the last ones: more than anyone reads through.
 MAX_FILES: Final = 1000
+MAX_RUNS: Final = 1000
 MAX_TERMINALS: Final = 500
 
 # Characters of diffs that are sent of one file, the last ones: as many as of a permission.
@@ -31,27 +33,43 @@ MAX_DIFF_CHARS: Final = 1024 * 1024
 # only lines that one of the two texts lacks are counted, which misses lines that were moved.
 MAX_COMPARED_LINES: Final = 500
 
+# Diffs whose line counts are remembered: a client asks again after each change, and most diffs are the same.
+MAX_REMEMBERED_COUNTS: Final = 8192
 
-def changes_summary(session_rows: SessionRows, before: int, run_id: str | None = None) -> ChangesSummary:
-    """The changes of the rows below a position; with a `run_id`, of that run only."""
-    files = _changes(session_rows, before, run_id)
+
+class _Change(NamedTuple):
+    position: int
+    run_id: str | None
+    diff: acp.Diff
+
+
+class _FileChanges(NamedTuple):
+    """The diffs of a file; consecutive ones are joined. `position`: of the last change."""
+
+    diffs: list[acp.Diff]
+    position: int
+
+
+def changes_summary(session_rows: SessionRows, run_id: str | None = None) -> ChangesSummary:
+    """The changes of a session; with a `run_id`, of that run only."""
+    changes = [change for change in _changes(session_rows) if run_id in (None, change.run_id)]
+    files = _by_file(changes)
     listed = list(files.items())[-MAX_FILES:]
-    terminals = [
-        row
-        for row in session_rows.terminals
-        if position_of(row.id) < before and (run_id is None or row.run_id == run_id)
-    ]
+    terminals = [row for row in session_rows.terminals if run_id in (None, row.run_id)]
     return ChangesSummary(
-        files=tuple(_changed_file(path, diffs) for path, diffs in reversed(listed)),
+        files=tuple(_changed_file(path, file) for path, file in reversed(listed)),
         more_files=len(files) - len(listed),
+        runs=_by_run(changes),
         terminals=tuple(map(_without_output, terminals[-MAX_TERMINALS:])),
         more_terminals=max(0, len(terminals) - MAX_TERMINALS),
     )
 
 
-def file_diffs(session_rows: SessionRows, path: str, before: int, run_id: str | None = None) -> FileDiffs:
+def file_diffs(session_rows: SessionRows, path: str, run_id: str | None = None) -> FileDiffs:
     """The changes of one file, in their order."""
-    diffs = _changes(session_rows, before, run_id).get(path, [])
+    changes = (change for change in _changes(session_rows) if run_id in (None, change.run_id))
+    file = _by_file(change for change in changes if change.diff.path == path).get(path)
+    diffs = file.diffs if file is not None else []
     sent: list[DiffItem] = []
     room = MAX_DIFF_CHARS
     for diff in reversed(diffs):
@@ -62,15 +80,29 @@ def file_diffs(session_rows: SessionRows, path: str, before: int, run_id: str | 
     return FileDiffs(diffs=tuple(reversed(sent)), more=len(diffs) - len(sent))
 
 
-def _changed_file(path: str, diffs: Sequence[acp.Diff]) -> ChangedFile:
-    counts = [count_lines(diff.old_text or "", diff.new_text) for diff in diffs]
+def _changed_file(path: str, file: _FileChanges) -> ChangedFile:
+    added, removed = _count(file.diffs)
     return ChangedFile(
         path=path,
-        added=sum(added for added, _ in counts),
-        removed=sum(removed for _, removed in counts),
-        created=diffs[0].old_text is None,
-        changes=len(diffs),
+        added=added,
+        removed=removed,
+        created=file.diffs[0].old_text is None,
+        changes=len(file.diffs),
+        position=file.position,
     )
+
+
+def _by_run(changes: Iterable[_Change]) -> tuple[RunChanges, ...]:
+    runs: dict[str, list[_Change]] = {}
+    for change in changes:
+        if change.run_id is not None:
+            runs.setdefault(change.run_id, []).append(change)
+    listed: list[RunChanges] = []
+    for run_id, changes_of_run in list(runs.items())[-MAX_RUNS:]:
+        files = _by_file(changes_of_run)
+        added, removed = _count([diff for file in files.values() for diff in file.diffs])
+        listed.append(RunChanges(run_id=run_id, files=len(files), added=added, removed=removed))
+    return tuple(listed)
 
 
 def _without_output(row: rows.Terminal) -> Terminal:
@@ -82,37 +114,43 @@ def _without_output(row: rows.Terminal) -> Terminal:
 # -- which diffs are changes
 
 
-def _changes(session_rows: SessionRows, before: int, run_id: str | None) -> dict[str, list[acp.Diff]]:
-    """The diffs of each file, the file that was changed last at the end; consecutive diffs are joined."""
-    diffs: list[tuple[int, acp.Diff]] = []
+def _changes(session_rows: SessionRows) -> list[_Change]:
+    """The changes of a session, in their order."""
+    changes: list[_Change] = []
     calls = {call.id: call for call in session_rows.tool_calls}
-
-    def is_chosen(row: rows.ToolCall | rows.FileCall) -> bool:
-        return position_of(row.id) < before and (run_id is None or row.run_id == run_id)
-
     for call in session_rows.tool_calls:
-        if call.status == "completed" and is_chosen(call):
-            diffs += [(position_of(call.id), item) for item in call.content if isinstance(item, acp.Diff)]
+        if call.status == "completed":
+            position = position_of(call.id)
+            changes += [_Change(position, call.run_id, item) for item in call.content if isinstance(item, acp.Diff)]
     for file_call in session_rows.file_calls:
-        if file_call.diff is not None and file_call.status == "done" and is_chosen(file_call):
-            diffs.append((position_of(file_call.id), file_call.diff))
+        if file_call.diff is not None and file_call.status == "done":
+            changes.append(_Change(position_of(file_call.id), file_call.run_id, file_call.diff))
     # Some agents send a diff with their permission request, and none with the tool call that then makes the change.
-    last_change = {diff.path: position for position, diff in sorted(diffs, key=lambda item: item[0])}
+    reported = {(change.run_id, change.diff.path): change.position for change in sorted(changes, key=_position)}
     for permission in session_rows.permissions:
         permitted = calls.get(permission.tool_call_row or "")
-        if permitted is None or permitted.status != "completed":
-            continue
-        if not is_chosen(permitted) or not _is_allowed(permission):
+        if permitted is None or permitted.status != "completed" or not _is_allowed(permission):
             continue
         position = position_of(permitted.id)
-        diffs += [
-            (position, item)
+        changes += [
+            _Change(position, permitted.run_id, item)
             for item in permission.content
-            if isinstance(item, acp.Diff) and last_change.get(item.path, -1) < position
+            if isinstance(item, acp.Diff) and reported.get((permitted.run_id, item.path), -1) < position
         ]
-    files: dict[str, list[acp.Diff]] = {}
-    for _, diff in sorted(diffs, key=lambda item: item[0]):
-        files[diff.path] = _joined(files.pop(diff.path, []), diff)
+    return sorted(changes, key=_position)
+
+
+def _position(change: _Change) -> int:
+    return change.position
+
+
+def _by_file(changes: Iterable[_Change]) -> dict[str, _FileChanges]:
+    """The changes of each file, the file that was changed last at the end."""
+    files: dict[str, _FileChanges] = {}
+    for change in changes:
+        file = files.pop(change.diff.path, None)
+        diffs = _joined(file.diffs, change.diff) if file is not None else [change.diff]
+        files[change.diff.path] = _FileChanges(diffs, change.position)
     return files
 
 
@@ -124,8 +162,6 @@ def _is_allowed(permission: rows.Permission) -> bool:
 
 
 def _joined(diffs: list[acp.Diff], diff: acp.Diff) -> list[acp.Diff]:
-    if not diffs:
-        return [diff]
     last = diffs[-1]
     # The tool's own diff and the write that it made through the host report the same change twice.
     if last.new_text == diff.new_text and (last.old_text or "") == (diff.old_text or ""):
@@ -136,6 +172,24 @@ def _joined(diffs: list[acp.Diff], diff: acp.Diff) -> list[acp.Diff]:
 
 
 # -- line counts
+
+_counts: Final[OrderedDict[bytes, tuple[int, int]]] = OrderedDict()  # by a digest of the diff
+
+
+def _count(diffs: Sequence[acp.Diff]) -> tuple[int, int]:
+    """The numbers of lines that diffs add and remove, together."""
+    counts = [_remembered_count(diff.old_text or "", diff.new_text) for diff in diffs]
+    return sum(added for added, _ in counts), sum(removed for _, removed in counts)
+
+
+def _remembered_count(old: str, new: str) -> tuple[int, int]:
+    key = hashlib.blake2b(f"{len(old)} {old}{new}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    count = _counts.get(key)
+    if count is None:
+        count = _counts[key] = count_lines(old, new)
+        while len(_counts) > MAX_REMEMBERED_COUNTS:
+            _counts.popitem(last=False)
+    return count
 
 
 def count_lines(old: str, new: str) -> tuple[int, int]:

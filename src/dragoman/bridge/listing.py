@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.rows import row_model
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
-from dragoman.journal.sessions import descendants, top_level
+from dragoman.journal.sessions import descendants, is_sub_agent
 from dragoman.protocol import models
 from dragoman.protocol.models import PendingItem, SessionItem
 from dragoman.record import rows
@@ -34,11 +34,12 @@ class _Entry:
 
 
 class SessionListing:
-    """The list of sessions. `make_item` builds the item of a session from its row."""
+    """The list of sessions. `make_item` builds the item of a session from its row, and from what this list knows."""
 
     def __init__(self, make_item: Callable[[SessionRow], SessionItem]) -> None:
         self._make_item = make_item
         self._entries: OrderedDict[str, _Entry] = OrderedDict()  # by number, the last changed last
+        self._sub_agents: dict[str, set[str]] = {}  # ids of a session's sub-agents; it need not be listed
         self._removed: OrderedDict[str, int] = OrderedDict()
         self._pending: dict[str, dict[str, _PendingRow]] = {}
         self._number = 0
@@ -65,7 +66,8 @@ class SessionListing:
     ) -> tuple[list[SessionItem], bool]:
         """The sessions with the newest frames, with their sub-agents; and whether there are more."""
         items = self.all_items()
-        matching = sorted((item for item in top_level(items) if matches(item)), key=lambda item: -item.updated)
+        top_level = (item for item in items if not item.is_sub_agent and matches(item))
+        matching = sorted(top_level, key=lambda item: -item.updated)
         chosen = matching[:limit]
         return [*chosen, *descendants(items, [item.id for item in chosen])], len(matching) > limit
 
@@ -129,6 +131,13 @@ class SessionListing:
         entry = self._entries.get(session_id)
         return entry.item if entry is not None else None
 
+    def is_sub_agent(self, row: SessionRow) -> bool:
+        return is_sub_agent(row, lambda session_id: row if session_id == row.id else self.row(session_id))
+
+    def pending_question(self, session_id: str, question_id: str) -> rows.Question | None:
+        row = self._pending.get(session_id, {}).get(question_id)
+        return row if isinstance(row, rows.Question) else None
+
     def pending_in(self, session_id: str) -> int:
         return len(self._pending.get(session_id, ()))
 
@@ -141,6 +150,10 @@ class SessionListing:
     def begin(self, sessions: Iterable[SessionRow]) -> None:
         for row in sessions:
             self._entries[row.id] = _Entry(row, self._make_item(row), 0)
+            self._index(row)
+        for entry in self._entries.values():
+            if entry.row.parent is not None:
+                entry.item = self._make_item(entry.row)  # now that its parent is listed
 
     def apply(self, change: RowChanges) -> None:
         """Apply the changes of a commit."""
@@ -177,7 +190,10 @@ class SessionListing:
         self._number += 1
         self._entries[row.id] = _Entry(row, item, self._number)
         self._entries.move_to_end(row.id)
+        self._index(row)
         self._removed.pop(row.id, None)
+        if before is None:
+            self._refresh_sub_agents(row.id)
         if before is not None and same_but_progress(before.item, item):
             self._wake_later()
         else:
@@ -194,7 +210,20 @@ class SessionListing:
         if self._entries.pop(session_id, None) is not None:
             self._number += 1
             self._removed[session_id] = self._number
+            self._refresh_sub_agents(session_id)
             self._wake()
+
+    def _index(self, row: SessionRow) -> None:
+        if row.parent is not None:
+            self._sub_agents.setdefault(row.parent, set()).add(row.id)
+
+    def _refresh_sub_agents(self, session_id: str) -> None:
+        """Rebuild the items of the sessions below one that was added or removed."""
+        below = [session_id]
+        for parent in below:
+            below += self._sub_agents.get(parent, set()).difference(below)
+        for sub_agent in below[1:]:
+            self.refresh(sub_agent)
 
     def _set_pending(self, session_id: str, pending: dict[str, _PendingRow], *, changed: bool) -> None:
         if pending:

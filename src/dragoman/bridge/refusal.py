@@ -53,6 +53,7 @@ class Refusal(Exception):
         retry_after: float | None = None,
         error: str | None = None,
         stderr: str = "",
+        fields: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.details = ErrorDetails(
@@ -63,6 +64,7 @@ class Refusal(Exception):
             retry_after=retry_after,
             error=error,
             stderr=stderr,
+            fields=fields or {},
         )
 
     @property

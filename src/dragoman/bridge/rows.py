@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dragoman.host.question.form import Form, read_form
 from dragoman.journal import rows as stored
 from dragoman.protocol import messages, models
 from dragoman.record import rows
@@ -180,7 +181,9 @@ def row_model(row: stored.Row, *, full: bool = False) -> models.Row | None:
         return None
     budget = _Budget(None if full else MAX_PERMISSION_CHARS if model is models.Permission else MAX_ROW_CHARS)
     values = _values(row, model)
-    if not isinstance(row, rows.Question):  # its content is no ACP content, but what the user filled in
+    if isinstance(row, rows.Question):  # its content is no ACP content, but what the user filled in
+        values["form"] = _form_model(row)
+    else:
         for name, convert in _CONVERTERS.items():
             if values.get(name) is not None:
                 values[name] = convert(budget, values[name])
@@ -206,6 +209,30 @@ _CONVERTERS: Final[dict[str, Callable[[_Budget, Any], Any]]] = {
     "options": lambda _, options: tuple(_same_fields(option, models.PermissionOption) for option in options),
     "usage": lambda _, usage: usage_model(usage),
 }
+
+
+def form_of(row: rows.Question) -> Form | None:
+    """The form of a question; None where it has none, or one that cannot be read."""
+    if row.mode != "form":
+        return None
+    try:
+        return read_form(msgspec.json.encode(row.schema if row.schema is not None else {}))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _form_model(row: rows.Question) -> models.Form | None:
+    form = form_of(row)
+    if form is None:
+        return None
+    return models.Form(
+        fields=tuple(
+            msgspec.convert({**msgspec.to_builtins(field), "title": field.label}, models.FormField)
+            for field in form.fields
+        ),
+        left_out=form.left_out,
+        error=form.error,
+    )
 
 
 def _plan(row: rows.Plan) -> models.Plan:

@@ -53,7 +53,9 @@ def session_state(row: SessionRow, owned: OwnedSession | None, *, elsewhere: boo
     )
 
 
-def session_item(row: SessionRow, owned: OwnedSession | None, *, pending: int) -> SessionItem:
+def session_item(
+    row: SessionRow, owned: OwnedSession | None, *, pending: int, is_sub_agent: bool = False
+) -> SessionItem:
     """A session as lists show it. A running session that this process does not have is running elsewhere."""
     if owned is not None:
         connection: ConnectionStatus = owned.connection
@@ -77,6 +79,7 @@ def session_item(row: SessionRow, owned: OwnedSession | None, *, pending: int) -
         imported=row.imported,
         agent_session_id=row.agent_session_id,
         parent=row.parent,
+        is_sub_agent=is_sub_agent,
     )
 
 

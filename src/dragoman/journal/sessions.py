@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from dragoman.errors import InputError
@@ -89,16 +89,17 @@ NodeT = TypeVar("NodeT", bound=SessionNode)
 def top_level(sessions: Iterable[NodeT]) -> list[NodeT]:
     """Return the sessions whose parent is not among these. Sessions that name each other as parents are top-level."""
     by_id = {session.id: session for session in sessions}
-    return [session for session in by_id.values() if _is_top_level(session, by_id)]
+    return [session for session in by_id.values() if not is_sub_agent(session, by_id.get)]
 
 
-def _is_top_level(session: NodeT, by_id: dict[str, NodeT]) -> bool:
+def is_sub_agent(session: NodeT, find: Callable[[str], NodeT | None]) -> bool:
+    """Return whether lists show the session below its parent, which `find` looks up by id."""
     ancestors = {session.id}
-    parent = by_id.get(session.parent or "")
+    parent = find(session.parent or "")
     while parent is not None and parent.id not in ancestors:
         ancestors.add(parent.id)
-        parent = by_id.get(parent.parent or "")
-    return len(ancestors) == 1 or parent is not None
+        parent = find(parent.parent or "")
+    return len(ancestors) > 1 and parent is None
 
 
 def descendants(sessions: Iterable[NodeT], ids: Iterable[str]) -> list[NodeT]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
+
 from dragoman.protocol.models import (
     AgentItem,
     Block,
@@ -220,7 +222,8 @@ class ErrorDetails(Model, frozen=True, kw_only=True):
     """Why a request failed.
 
     `kind` is for programs, `message` and `guidance` are for people; `field` names the field that is wrong. `error` is
-    the name of the Python exception, where there was one, and `stderr` the agent's last lines.
+    the name of the Python exception, where there was one, and `stderr` the agent's last lines. `fields`: of an answer
+    that does not fit a form, a message for each invalid field, as the rest of a sentence about the field.
     """
 
     kind: str
@@ -230,6 +233,7 @@ class ErrorDetails(Model, frozen=True, kw_only=True):
     retry_after: float | None = None  # seconds
     error: str | None = None
     stderr: str = ""
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ErrorMessage(Model, tag_field="type", tag="error", frozen=True, kw_only=True):

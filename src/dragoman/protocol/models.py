@@ -182,12 +182,45 @@ class Terminal(rows.Terminal, tag_field="table", tag="terminals", frozen=True, k
     position: int
 
 
+class FormChoice(Model, frozen=True, kw_only=True):
+    value: str
+    title: str
+    description: str = ""
+
+
+class FormField(Model, frozen=True, kw_only=True):
+    """A field of a form. A choice has `choices`; a text may have a `format`, and a `max_length` in characters."""
+
+    kind: Literal["text", "number", "boolean", "choice", "choices"]
+    name: str
+    title: str
+    description: str
+    required: bool
+    default: str | float | bool | tuple[str, ...] | None  # the agent's suggestion
+    choices: tuple[FormChoice, ...] = ()
+    format: str | None = None  # email, uri, date or date-time
+    max_length: int | None = None
+    whole: bool = False  # of a number
+
+
+class Form(Model, frozen=True, kw_only=True):
+    """The form of a question. `left_out`: properties of unknown kinds; `error`: why no answer can be complete."""
+
+    fields: tuple[FormField, ...]
+    left_out: tuple[str, ...] = ()
+    error: str | None = None
+
+
 class Question(rows.Question, tag_field="table", tag="questions", frozen=True, kw_only=True):
-    """A question of the agent to the user. `schema` is the JSON Schema of the form, as the agent wrote it."""
+    """A question of the agent to the user.
+
+    `form` is the form to fill in, as Dragoman reads `schema`, the JSON Schema that the agent wrote.
+    """
 
     position: int
     schema: Any = None
     content: Any = None
+    form: Form | None = None
 
 
 class Notice(rows.Notice, tag_field="table", tag="notices", frozen=True, kw_only=True):
@@ -312,6 +345,7 @@ class SessionItem(Model, frozen=True, kw_only=True):
     imported: bool
     agent_session_id: str = ""  # the agent's own id, by which `SessionDetails.sub_agents` names sub-agents
     parent: str | None = None  # id of the session whose sub-agent this one is; it need not be in this journal
+    is_sub_agent: bool = False  # lists show it below its parent, which is in this journal
 
 
 class PendingItem(Model, frozen=True, kw_only=True):

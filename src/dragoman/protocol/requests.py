@@ -77,12 +77,17 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a request besides its fields. `changes`: it changes something."""
+    """Everything about a request besides its fields.
+
+    `changes`: it changes something. `inbox`: the journal's inbox passes it on to the process that owns the session,
+    and does each command id once; the server need not remember its result.
+    """
 
     request: type[Request[Any]]
     result: type[Model]
     scope: Scope
     changes: bool
+    inbox: bool
     route: Route | None
 
     @property
@@ -107,7 +112,7 @@ SESSION: Final = "/v1/sessions/{session_id}"
 
 
 def declare(
-    scope: Scope, *, changes: bool | None = None, route: Route | None = None
+    scope: Scope, *, changes: bool | None = None, inbox: bool = False, route: Route | None = None
 ) -> Callable[[type[RequestT]], type[RequestT]]:
     """Register a request. It changes something unless its scope is `view` or `changes` says otherwise."""
 
@@ -118,6 +123,7 @@ def declare(
             result=result,
             scope=scope,
             changes=scope != "view" if changes is None else changes,
+            inbox=inbox,
             route=route,
         )
         return request
@@ -210,7 +216,7 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     web_search: bool | None = None
 
 
-@declare("prompt", route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))
+@declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))
 class SessionPrompt(Request[results.PromptAccepted], tag="session.prompt", frozen=True, kw_only=True):
     """Send a prompt.
 
@@ -225,7 +231,7 @@ class SessionPrompt(Request[results.PromptAccepted], tag="session.prompt", froze
     run_id: str | None = None  # id of the run that it begins, if the client wants to choose it
 
 
-@declare("prompt", route=Route("POST", f"{SESSION}/cancel"))
+@declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/cancel"))
 class SessionCancel(Request[results.Done], tag="session.cancel", frozen=True, kw_only=True):
     """Cancel the current run.
 
@@ -282,7 +288,7 @@ class SessionRestart(Request[results.SessionOpened], tag="session.restart", froz
     reload: bool = False
 
 
-@declare("prompt", route=Route("POST", SESSION + "/options/{option_id}"))
+@declare("prompt", inbox=True, route=Route("POST", SESSION + "/options/{option_id}"))
 class SessionSetOption(Request[results.Done], tag="session.set_option", frozen=True, kw_only=True):
     """Set one of the agent's options."""
 
@@ -291,7 +297,7 @@ class SessionSetOption(Request[results.Done], tag="session.set_option", frozen=T
     value: str | bool
 
 
-@declare("prompt", route=Route("POST", f"{SESSION}/mode"))
+@declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/mode"))
 class SessionSetMode(Request[results.Done], tag="session.set_mode", frozen=True, kw_only=True):
     """Switch the agent's mode."""
 
@@ -345,30 +351,28 @@ class SessionRow(Request[results.FullRow], tag="session.row", frozen=True, kw_on
 
 @declare("view")
 class SessionChanges(Request[results.ChangesSummary], tag="session.changes", frozen=True, kw_only=True):
-    """List the files changed and the commands run in the rows whose `position` is below `before`.
+    """List the files that a session changed and the commands that it ran.
 
     With a `run_id`, of that run only.
     """
 
     session_id: str
-    before: int
     run_id: str | None = None
 
 
 @declare("view")
 class SessionDiffs(Request[results.FileDiffs], tag="session.diffs", frozen=True, kw_only=True):
-    """Read the changes of one file in the rows whose `position` is below `before`."""
+    """Read the changes of one file, of the session or of one run."""
 
     session_id: str
     path: str
-    before: int
     run_id: str | None = None
 
 
 # -- the queue of a session
 
 
-@declare("prompt")
+@declare("prompt", inbox=True)
 class QueueAdd(Request[results.PromptAccepted], tag="queue.add", frozen=True, kw_only=True):
     """Queue a prompt."""
 
@@ -377,7 +381,7 @@ class QueueAdd(Request[results.PromptAccepted], tag="queue.add", frozen=True, kw
     attachments: tuple[Attachment, ...] = ()
 
 
-@declare("prompt")
+@declare("prompt", inbox=True)
 class QueueEdit(Request[results.Done], tag="queue.edit", frozen=True, kw_only=True):
     """Change the text of a queued prompt. `queued_id` is the `command_id` of the request that queued it."""
 
@@ -386,7 +390,7 @@ class QueueEdit(Request[results.Done], tag="queue.edit", frozen=True, kw_only=Tr
     text: str
 
 
-@declare("prompt")
+@declare("prompt", inbox=True)
 class QueueMove(Request[results.Done], tag="queue.move", frozen=True, kw_only=True):
     """Move a queued prompt to the index `to`, counted from 0."""
 
@@ -395,7 +399,7 @@ class QueueMove(Request[results.Done], tag="queue.move", frozen=True, kw_only=Tr
     to: int
 
 
-@declare("prompt")
+@declare("prompt", inbox=True)
 class QueueSend(Request[results.PromptAccepted], tag="queue.send", frozen=True, kw_only=True):
     """Send a queued prompt now, before the others, cancelling the current run first."""
 
@@ -403,7 +407,7 @@ class QueueSend(Request[results.PromptAccepted], tag="queue.send", frozen=True, 
     queued_id: str
 
 
-@declare("prompt")
+@declare("prompt", inbox=True)
 class QueueRemove(Request[results.Done], tag="queue.remove", frozen=True, kw_only=True):
     """Remove a prompt from the queue."""
 
@@ -429,7 +433,7 @@ class WorkspaceTrust(Request[results.WorkspaceTrusted], tag="workspace.trust", f
     trust: bool = True
 
 
-@declare("prompt", route=Route("POST", "/v1/permissions/{session_id}/{permission_id}"))
+@declare("prompt", inbox=True, route=Route("POST", "/v1/permissions/{session_id}/{permission_id}"))
 class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", frozen=True, kw_only=True):
     """Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
 
@@ -446,9 +450,12 @@ class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", f
     remember: bool = True
 
 
-@declare("prompt", route=Route("POST", "/v1/questions/{session_id}/{question_id}"))
+@declare("prompt", inbox=True, route=Route("POST", "/v1/questions/{session_id}/{question_id}"))
 class QuestionAnswer(Request[results.AnswerResult], tag="question.answer", frozen=True, kw_only=True):
-    """Answer a question of the agent. `by`: a person or a program answered."""
+    """Answer a question of the agent. `by`: a person or a program answered.
+
+    Content that does not fit the form is refused; the error's `fields` has a message for each invalid field.
+    """
 
     session_id: str
     question_id: str

@@ -71,17 +71,28 @@ class ChangedFile(Model, frozen=True, kw_only=True):
     removed: int
     created: bool  # it did not exist before
     changes: int
+    position: int  # of the last change
+
+
+class RunChanges(Model, frozen=True, kw_only=True):
+    """The number of files that a run changed, and of lines that it added and removed."""
+
+    run_id: str
+    files: int
+    added: int
+    removed: int
 
 
 class ChangesSummary(Model, frozen=True, kw_only=True):
     """The files that a session changed and the commands that it ran.
 
-    `files`: the one that was changed last comes first. `terminals`: in their order and without output, which
-    `session.row` returns. `more_…`: how many earlier ones are not listed.
+    `files`: the one that was changed last comes first. `runs`: those that changed files, in their order. `terminals`:
+    in their order and without output, which `session.row` returns. `more_…`: how many earlier ones are not listed.
     """
 
     files: tuple[ChangedFile, ...]
     more_files: int
+    runs: tuple[RunChanges, ...]
     terminals: tuple[Terminal, ...]
     more_terminals: int
 

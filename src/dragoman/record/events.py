@@ -43,7 +43,6 @@ from dragoman.wire.vocabulary import (
     ContentBlock,
     Diff,
     ElicitationContentValue,
-    ElicitationSchema,
     PermissionOption,
     ToolCallContent,
     ToolCallLocation,
@@ -255,7 +254,7 @@ class QuestionAsked(EventBase, frozen=True, gc=False):
     question_id: str
     message: str
     mode: str
-    schema: ElicitationSchema | None
+    schema: dict[str, Any] | None
     url: str | None
     tool_call_id: str | None
 

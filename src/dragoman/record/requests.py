@@ -44,7 +44,7 @@ class Questions(dict[str, rows.Question]):
             mode="",
             message="",
         )
-        row = _with_params(blank, params)
+        row = _with_params(blank, params, msgspec.json.decode(request.params, type=_SchemaParam))
         if row.elicitation_id is not None:
             self._visits[row.elicitation_id] = row.id
         self._pending[request.id] = row.id
@@ -94,7 +94,13 @@ class Questions(dict[str, rows.Question]):
         return (QuestionCompleted(row),)
 
 
-def _with_params(row: rows.Question, params: acp.CreateElicitationRequest) -> rows.Question:
+class _SchemaParam(msgspec.Struct, frozen=True, rename="camel"):
+    """The schema as the agent wrote it: the vocabulary knows no properties of new kinds."""
+
+    requested_schema: Any = None
+
+
+def _with_params(row: rows.Question, params: acp.CreateElicitationRequest, raw: _SchemaParam) -> rows.Question:
     match params:
         case acp.ElicitationFormMode():
             return msgspec.structs.replace(
@@ -102,7 +108,7 @@ def _with_params(row: rows.Question, params: acp.CreateElicitationRequest) -> ro
                 mode="form",
                 message=params.message,
                 tool_call_id=params.tool_call_id,
-                schema=params.requested_schema,
+                schema=raw.requested_schema if isinstance(raw.requested_schema, dict) else None,
             )
         case acp.ElicitationUrlMode():
             return msgspec.structs.replace(

@@ -17,7 +17,6 @@ from dragoman.wire.vocabulary import (
     Cost,
     Diff,
     ElicitationContentValue,
-    ElicitationSchema,
     PermissionOption,
     ToolCallContent,
     ToolCallLocation,
@@ -208,7 +207,7 @@ class Question(DecidedRow, frozen=True, kw_only=True):
     mode: str  # form or url
     message: str
     tool_call_id: str | None = None  # the agent's, where a tool asks
-    schema: ElicitationSchema | None = None  # of a form
+    schema: dict[str, Any] | None = None  # JSON Schema of a form, as the agent wrote it
     url: str | None = None
     elicitation_id: str | None = None
     action: str = "pending"  # accept, decline or cancel; failed where the answer was an error

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 
 import { OpenFileContext } from "../markdown";
 import { PermissionCard, QuestionCard } from "../permission";
-import type { SessionState, Rows, SessionItem } from "../protocol";
+import type { SessionState, Rows, RunChanges, SessionItem } from "../protocol";
 import { plural } from "../ui/format";
 import { Announcer } from "./Announcer";
 import type { Bridge } from "./bridge";
@@ -11,8 +11,13 @@ import { NoticeView } from "./NoticeView";
 import { ItemBuilder, type Item, type OpenState, type ExpandableItem } from "./items";
 import { TextView, ThoughtView, UserView } from "./MessageViews";
 import { GroupView, StepView } from "./StepView";
-import { ConversationContext, useConversation, type ProblemAction, type ConversationContextValue } from "./context";
-import { buildSegments, type Segment } from "./timeline";
+import {
+  ConversationContext,
+  RunChangesContext,
+  useConversation,
+  type ProblemAction,
+  type ConversationContextValue,
+} from "./context";
 import { useItemNavigation } from "./useItemNavigation";
 import { useEvent } from "../ui/useEvent";
 import { useFollowScroll } from "./useFollowScroll";
@@ -24,6 +29,8 @@ export interface ConversationProps {
   session: SessionItem;
   rows: Rows;
   live: SessionState;
+  /** The runs that changed files. */
+  changes?: readonly RunChanges[];
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
   /** Changes when the server sent all rows again; the rows that are read may then be among older ones. */
@@ -50,13 +57,17 @@ export function Conversation(props: ConversationProps) {
     () => ({ bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction }),
     [bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction],
   );
+  const { changes } = props;
+  const runChanges = useMemo(() => new Map(changes?.map((run) => [run.run_id, run])), [changes]);
   return (
     <ConversationContext value={context}>
-      <OpenFileContext value={onOpenFile}>
-        {/* Scroll position and expanded items belong to one session. */}
-        <List key={sessionId} {...props} />
-        <Announcer key={`announcer-${sessionId}`} rows={props.rows} />
-      </OpenFileContext>
+      <RunChangesContext value={runChanges}>
+        <OpenFileContext value={onOpenFile}>
+          {/* Scroll position and expanded items belong to one session. */}
+          <List key={sessionId} {...props} />
+          <Announcer key={`announcer-${sessionId}`} rows={props.rows} />
+        </OpenFileContext>
+      </RunChangesContext>
     </ConversationContext>
   );
 }
@@ -129,11 +140,9 @@ function isErrorShownAbove(live: SessionState): boolean {
 }
 
 function useItems(rows: Rows, opened: OpenState, live: SessionState): readonly Item[] {
-  const before = useRef<readonly Segment[]>([]);
-  const [items] = useState(() => new ItemBuilder());
-  const segments = useMemo(() => (before.current = buildSegments(rows, before.current)), [rows]);
+  const [builder] = useState(() => new ItemBuilder());
   const problem = isErrorShownAbove(live) ? null : live.failure;
-  return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
+  return useMemo(() => builder.of(rows, opened, problem), [builder, rows, opened, problem]);
 }
 
 /** Scrolls to the row that the address names, and loads older rows until it is there. */

@@ -1,27 +1,22 @@
-import { memo, useMemo } from "react";
+import { memo, use } from "react";
 
-import { changesOf, CountsView, type FileChanges } from "../diff";
+import { CountsView } from "../diff";
 import { Button } from "../ui/Button";
 import { plural } from "../ui/format";
 import type { Item } from "./items";
 import { displayTitle } from "./paths";
-import { useConversation, type ProblemAction } from "./context";
-import type { Segment } from "./timeline";
+import { RunChangesContext, useConversation, type ProblemAction } from "./context";
 import { formatDuration, describeRunEnd, formatUsage } from "./format";
 
 /** The end of a run: outcome, changes, duration and cost. */
 export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
-  const { run, segment, problem } = item;
+  const { run, problem } = item;
   const { workspace, shownError, onShowChanges, onAction } = useConversation();
   const reason = run.reason === shownError ? null : run.reason;
-  const end = describeRunEnd({ ...run, reason }, segment, (title, kind) => displayTitle(title, kind, workspace));
-  const changes = useMemo(() => changesOfSegment(segment), [segment]);
-  // If the prompt of the run is not loaded, some of its changes are not either.
-  const torn = !segment.rows.some((row) => row.table === "messages" && row.kind === "user");
+  const end = describeRunEnd({ ...run, reason }, item, (title, kind) => displayTitle(title, kind, workspace));
+  const changes = use(RunChangesContext).get(run.id);
   const actions = (problem?.actions ?? []).filter((action): action is ProblemAction => action in LABELS);
   const { tokens, cost } = formatUsage(run.usage);
-  const added = changes.reduce((sum, file) => sum + file.added, 0);
-  const removed = changes.reduce((sum, file) => sum + file.removed, 0);
   return (
     <div className="end">
       {end && <p className={end.bad ? "end-words bad" : "end-words"}>{end.text}</p>}
@@ -36,15 +31,10 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
       )}
       <p className="end-line">
         {run.ended_time !== null && <span>{formatDuration(run.ended_time - run.time)}</span>}
-        {torn && (
+        {changes && (
           <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
-            Show changes
-          </button>
-        )}
-        {!torn && changes.length > 0 && (
-          <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
-            {plural(changes.length, "file")} changed
-            <CountsView added={added} removed={removed} />
+            {plural(changes.files, "file")} changed
+            <CountsView added={changes.added} removed={changes.removed} />
           </button>
         )}
         <span>{tokens}</span>
@@ -54,13 +44,6 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
     </div>
   );
 });
-
-function changesOfSegment({ rows }: Segment): readonly FileChanges[] {
-  const tool_calls = rows.filter((row) => row.table === "tool_calls");
-  const file_calls = rows.filter((row) => row.table === "file_calls");
-  const permissions = rows.filter((row) => row.table === "permissions");
-  return changesOf({ tool_calls, file_calls, permissions });
-}
 
 const LABELS: Readonly<Record<ProblemAction, string>> = {
   login: "Log in",

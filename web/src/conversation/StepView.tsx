@@ -1,6 +1,6 @@
 import { memo, useEffect, useState, type KeyboardEvent } from "react";
 
-import { CountsView, DiffView, total, useDiffLayout } from "../diff";
+import { CountsView, DiffView, totalCounts, useDiffLayout } from "../diff";
 import { describeDecision, describePermission } from "../permission";
 import type { Terminal, ToolCall } from "../protocol";
 import { Output, TerminalView } from "../terminal";
@@ -79,7 +79,7 @@ export const StepView = memo(function StepView({
             </span>
           )}
         </span>
-        {step.diffs.length > 0 && state !== "denied" && <CountsView {...total(step.diffs)} />}
+        {step.diffs.length > 0 && state !== "denied" && <CountsView {...totalCounts(step.diffs)} />}
         <StepDuration step={step} running={state === "running"} />
         <StateIcon state={state} />
       </button>

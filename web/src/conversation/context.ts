@@ -2,6 +2,7 @@
 
 import { createContext, use } from "react";
 
+import type { RunChanges } from "../protocol";
 import type { Bridge } from "./bridge";
 
 /** Actions that help with a problem; `Problem.actions` names them. */
@@ -20,6 +21,9 @@ export interface ConversationContextValue {
 }
 
 export const ConversationContext = createContext<ConversationContextValue | null>(null);
+
+/** The runs that changed files, by id. Apart, because only the ends of runs show it. */
+export const RunChangesContext = createContext<ReadonlyMap<string, RunChanges>>(new Map());
 
 export function useConversation(): ConversationContextValue {
   const context = use(ConversationContext);

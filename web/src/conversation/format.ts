@@ -3,7 +3,7 @@
 import { permissionAnswer } from "../permission/describe";
 import type { Run, Usage } from "../protocol";
 import type { StepState } from "./steps";
-import type { Segment } from "./timeline";
+import type { TimelineRow } from "./items";
 
 /** `0.1 s`, `14 s`, `3 min 20 s`, `2 h 5 min` */
 export function formatDuration(seconds: number): string {
@@ -86,7 +86,7 @@ const STOP_REASONS: Readonly<Record<string, string>> = {
 /** The outcome of a run, or null if it needs no words. `name` formats a title. */
 export function describeRunEnd(
   run: Run,
-  { isSilent, rows }: Pick<Segment, "isSilent" | "rows">,
+  { isSilent, rows }: { readonly isSilent: boolean; readonly rows: readonly TimelineRow[] },
   name: (title: string, kind: string) => string,
 ): { text: string; bad: boolean } | null {
   const why = run.reason ?? "";
@@ -105,7 +105,7 @@ export function describeRunEnd(
 }
 
 /** Some agents stop at the first thing that is refused, and call that cancelled. */
-function describeRefusal(rows: Segment["rows"], name: (title: string, kind: string) => string): string | null {
+function describeRefusal(rows: readonly TimelineRow[], name: (title: string, kind: string) => string): string | null {
   const permission = rows.findLast((row) => row.table === "permissions");
   if (permission === undefined || permissionAnswer(permission) !== "denied") return null;
   const what = permission.title === "" ? "its request" : `“${name(permission.title, permission.kind)}”`;
@@ -114,7 +114,7 @@ function describeRefusal(rows: Segment["rows"], name: (title: string, kind: stri
 }
 
 /** Some agents report an error as a message and then fail with the same text. */
-function isAlreadyShown(why: string, rows: Segment["rows"]): boolean {
+function isAlreadyShown(why: string, rows: readonly TimelineRow[]): boolean {
   const last = rows.findLast(
     (row) => row.table === "notices" || (row.table === "messages" && row.kind === "assistant"),
   );

@@ -1,9 +1,10 @@
-// The items of the list: flat, each with a stable key. Pure except for the cache.
+// The items of the conversation: the rows of a session in order, run by run, as a flat list. Each item has a stable
+// key. Pure except for the cache.
 
 import { splitIntoPieces, type Pieces } from "../markdown/pieces";
-import type { Message, Notice, Permission, SessionFailure, Question, Run } from "../protocol";
-import type { Step } from "./steps";
-import type { Entry, Segment } from "./timeline";
+import type { Message, Notice, Permission, Question, Row, Rows, Run, SessionFailure } from "../protocol";
+import { groupSteps } from "./groups";
+import { flattenSteps, isSameList, stepsOf, type Step, type StepRow } from "./steps";
 
 export type Item =
   | { readonly kind: "user"; readonly key: string; readonly message: Message; readonly open: boolean }
@@ -36,93 +37,204 @@ export type Item =
   | { readonly kind: "permission"; readonly key: string; readonly permission: Permission; readonly keys: boolean }
   | { readonly kind: "question"; readonly key: string; readonly question: Question }
   | { readonly kind: "notice"; readonly key: string; readonly notice: Notice; readonly open: boolean }
-  /** `problem`: the agent's current error; only the last run shows it. */
   | {
       readonly kind: "end";
       readonly key: string;
       readonly run: Run;
-      readonly segment: Segment;
+      readonly rows: readonly TimelineRow[];
+      /** The run succeeded without a message or a step. */
+      readonly isSilent: boolean;
+      /** The agent's current error; only the last run shows it. */
       readonly problem: SessionFailure | null;
     };
+
+export type TimelineRow = Exclude<Row, { table: "plans" | "runs" }>;
 
 export type ExpandableItem = Extract<Item, { readonly open: boolean }>;
 
 /** What the reader expanded (true) or collapsed (false), by key; other items have their default. */
 export type OpenState = ReadonlyMap<string, boolean>;
 
-/** Builds the items and remembers them: an item that did not change is the same object. */
-export class ItemBuilder {
-  private known: ReadonlyMap<string, Item> = new Map();
-  private pieces: ReadonlyMap<string, Pieces> = new Map();
-  private cut = new Map<string, Pieces>();
+/** The rows of a run. Rows before the first run, or between two runs, belong to none. */
+interface RunRows {
+  readonly run: Run | null;
+  readonly rows: readonly TimelineRow[];
+}
 
-  of(segments: readonly Segment[], opened: OpenState, problem: SessionFailure | null): readonly Item[] {
-    this.cut = new Map();
-    const last = segments.findLast(({ run }) => run !== null);
-    const made = segments.flatMap((segment) => this.segment(segment, opened, segment === last ? problem : null));
-    // The number keys answer the first that waits.
-    const first = made.findIndex((item) => item.kind === "permission" && item.permission.outcome === "pending");
-    const items = made.map((item, at) =>
-      this.reuse(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
+/** The items of a run, with what they were made of. */
+interface RunItems extends RunRows {
+  readonly opened: OpenState;
+  readonly problem: SessionFailure | null;
+  readonly steps: ReadonlyMap<string, Step>;
+  readonly pieces: ReadonlyMap<string, Pieces>;
+  readonly items: readonly Item[];
+}
+
+/** Builds the items and remembers them: an item that did not change is the same object, and is not rendered again. */
+export class ItemBuilder {
+  private runs: readonly RunItems[] = [];
+  private known: ReadonlyMap<string, Item> = new Map();
+
+  of(rows: Rows, opened: OpenState, problem: SessionFailure | null): readonly Item[] {
+    const before = new Map(this.runs.map((run) => [runKey(run), run]));
+    const runs = splitByRun(rows);
+    const last = runs.findLast(({ run }) => run !== null);
+    this.runs = runs.map((run) => buildRun(run, before.get(runKey(run)), opened, run === last ? problem : null));
+    const built = this.runs.flatMap(({ items }) => items);
+    // The number keys answer the first pending permission.
+    const first = built.findIndex((item) => item.kind === "permission" && item.permission.outcome === "pending");
+    const items = built.map((item, index) =>
+      this.reuse(index === first && item.kind === "permission" ? { ...item, keys: true } : item),
     );
     this.known = new Map(items.map((item) => [item.key, item]));
-    this.pieces = this.cut; // drops the pieces of messages that are gone
     return items;
-  }
-
-  private segment(segment: Segment, opened: OpenState, problem: SessionFailure | null): Item[] {
-    const { run, entries } = segment;
-    const going = run?.status === "running";
-    const items = entries.flatMap((entry, at) => this.entry(entry, opened, going, going && at === entries.length - 1));
-    if (run && !going) items.push({ kind: "end", key: `end-${run.id}`, run, segment, problem });
-    return items;
-  }
-
-  private entry(entry: Entry, opened: OpenState, going: boolean, last: boolean): Item[] {
-    switch (entry.kind) {
-      case "message":
-        return this.message(entry.message, entry.seconds, opened, last && !entry.message.ended);
-      case "step":
-        return stepItems(entry.step, opened, 0, going);
-      case "group": {
-        const key = `group-${entry.steps[0]?.key ?? ""}`;
-        const open = opened.get(key) ?? false;
-        const inside = open ? entry.steps.flatMap((step) => stepItems(step, opened, 1, going)) : [];
-        return [{ kind: "group", key, steps: entry.steps, open }, ...inside];
-      }
-      case "permission":
-        return [{ kind: "permission", key: entry.permission.id, permission: entry.permission, keys: false }];
-      case "question":
-        return [{ kind: "question", key: entry.question.id, question: entry.question }];
-      case "notice": {
-        const key = entry.notice.id;
-        return [{ kind: "notice", key, notice: entry.notice, open: opened.get(key) ?? false }];
-      }
-    }
-  }
-
-  private message(message: Message, seconds: number | null, opened: OpenState, streaming: boolean): Item[] {
-    const key = message.id;
-    const open = opened.get(key) ?? false;
-    if (message.kind === "user") return [{ kind: "user", key, message, open }];
-    if (message.kind === "thought") return [{ kind: "thought", key, message, seconds, streaming, open }];
-    const pieces = splitIntoPieces(message.text, this.pieces.get(key));
-    this.cut.set(key, pieces);
-    const end = pieces.texts.length - 1;
-    return pieces.texts.map((text, at) => ({
-      kind: "text",
-      key: at === 0 ? key : `${key}/${at}`,
-      message: at === end ? message : null,
-      text,
-      first: at === 0,
-      streaming: streaming && at === end,
-    }));
   }
 
   private reuse(item: Item): Item {
     const known = this.known.get(item.key);
-    return known !== undefined && isSameItem(known, item) ? known : item;
+    return known !== undefined && (known === item || isSameItem(known, item)) ? known : item;
   }
+}
+
+function runKey({ run, rows }: RunRows): string | undefined {
+  return run?.id ?? rows[0]?.id;
+}
+
+function splitByRun(tables: Rows): readonly RunRows[] {
+  const rows: TimelineRow[] = [
+    ...tables.messages,
+    ...tables.tool_calls,
+    ...tables.permissions,
+    ...tables.file_calls,
+    ...tables.terminals,
+    ...tables.questions,
+    ...tables.notices,
+  ].sort((a, b) => a.position - b.position);
+  const runs: RunRows[] = [];
+  const starts: (Run | null)[] = [null, ...tables.runs];
+  let from = 0;
+  starts.forEach((run, index) => {
+    const next = starts[index + 1];
+    let to = from;
+    while (to < rows.length && (!next || (rows[to] as TimelineRow).position < next.position)) to++;
+    const end = run === null ? to : findRunEnd(rows, from, to);
+    if (run !== null || end > from) runs.push({ run, rows: rows.slice(from, end) });
+    if (end < to) runs.push({ run: null, rows: rows.slice(end, to) });
+    from = to;
+  });
+  return runs;
+}
+
+/** The index where the rows of a run end: before a prompt that no run answers, such as a command of the agent program
+ * itself. */
+function findRunEnd(rows: readonly TimelineRow[], from: number, to: number): number {
+  for (let index = from; index < to; index++) {
+    const row = rows[index] as TimelineRow;
+    if (row.table === "messages" && row.kind === "user" && row.run_id === null) return index;
+  }
+  return to;
+}
+
+function buildRun(
+  { run, rows: current }: RunRows,
+  known: RunItems | undefined,
+  opened: OpenState,
+  problem: SessionFailure | null,
+): RunItems {
+  const isKnown = known !== undefined && known.run === run && isSameList(known.rows, current);
+  if (isKnown && known.opened === opened && known.problem === problem) return known;
+  const rows = isKnown ? known.rows : current;
+  const going = run?.status === "running";
+  const steps = stepsOf(rows.filter(isStepRow), known?.steps ?? new Map());
+  const isShown = (row: TimelineRow, index: number) =>
+    steps.top.has(row.id) || isRowShown(row, going && index === rows.length - 1, steps.mergedPermissions);
+  const lastShown = rows.findLastIndex(isShown);
+  const pieces = new Map<string, Pieces>();
+  const items: Item[] = [];
+  let inRow: Step[] = [];
+  const addSteps = (isLast: boolean) => {
+    for (const part of groupSteps(inRow, isLast && going)) {
+      items.push(...("key" in part ? stepItems(part, opened, 0, going) : groupItems(part, opened, going)));
+    }
+    inRow = [];
+  };
+  rows.forEach((row, index) => {
+    const step = steps.top.get(row.id);
+    if (step) inRow.push(step);
+    if (step || !isShown(row, index)) return;
+    addSteps(false);
+    const open = opened.get(row.id) ?? false;
+    switch (row.table) {
+      case "messages": {
+        const next = rows[index + 1];
+        const streaming = going && index === lastShown && !row.ended;
+        if (row.kind === "user") items.push({ kind: "user", key: row.id, message: row, open });
+        else if (row.kind === "thought") {
+          const seconds = next ? Math.max(0, next.time - row.time) : null;
+          items.push({ kind: "thought", key: row.id, message: row, seconds, streaming, open });
+        } else {
+          const split = splitIntoPieces(row.text, known?.pieces.get(row.id));
+          pieces.set(row.id, split);
+          items.push(...textItems(row, split.texts, streaming));
+        }
+        break;
+      }
+      case "permissions":
+        items.push({ kind: "permission", key: row.id, permission: row, keys: false });
+        break;
+      case "questions":
+        items.push({ kind: "question", key: row.id, question: row });
+        break;
+      case "notices":
+        items.push({ kind: "notice", key: row.id, notice: row, open });
+    }
+  });
+  addSteps(true);
+  if (run && !going) {
+    const isSilent = run.status === "success" && rows.every((row) => row.table === "messages" && row.kind === "user");
+    items.push({ kind: "end", key: `end-${run.id}`, run, rows, isSilent, problem });
+  }
+  const stepsByKey = new Map(flattenSteps(steps.top.values()).map((step) => [step.key, step]));
+  return { run, rows, opened, problem, steps: stepsByKey, pieces, items };
+}
+
+function isStepRow(row: TimelineRow): row is StepRow {
+  return row.table !== "messages" && row.table !== "questions" && row.table !== "notices";
+}
+
+/** True for a row that is an item by itself. `mayGrow`: it is the last one of a run that goes on. */
+function isRowShown(row: TimelineRow, mayGrow: boolean, merged: ReadonlySet<Permission>): boolean {
+  switch (row.table) {
+    case "messages":
+      return row.text !== "" || row.blocks.length > 0 || mayGrow;
+    case "permissions":
+      return !merged.has(row);
+    case "questions":
+    case "notices":
+      return true;
+    default:
+      return false;
+  }
+}
+
+function textItems(message: Message, texts: readonly string[], streaming: boolean): Item[] {
+  const last = texts.length - 1;
+  return texts.map((text, index) => ({
+    kind: "text",
+    key: index === 0 ? message.id : `${message.id}/${index}`,
+    message: index === last ? message : null,
+    text,
+    first: index === 0,
+    streaming: streaming && index === last,
+  }));
+}
+
+/** A group of small steps and, if it is expanded, these steps. */
+function groupItems(steps: readonly Step[], opened: OpenState, going: boolean): Item[] {
+  const key = `group-${steps[0]?.key ?? ""}`;
+  const open = opened.get(key) ?? false;
+  const inside = open ? steps.flatMap((step) => stepItems(step, opened, 1, going)) : [];
+  return [{ kind: "group", key, steps, open }, ...inside];
 }
 
 /** A step and, if it is expanded, its children. */
@@ -137,11 +249,7 @@ function stepItems(step: Step, opened: OpenState, depth: number, going: boolean)
 /** True if both would look the same. */
 function isSameItem(one: Item, other: Item): boolean {
   if (one.kind === "group" && other.kind === "group") {
-    return (
-      one.open === other.open &&
-      one.steps.length === other.steps.length &&
-      one.steps.every((step, at) => step === other.steps[at])
-    );
+    return one.open === other.open && isSameList(one.steps, other.steps);
   }
   return (Object.keys(other) as (keyof Item)[]).every((field) => one[field] === other[field]);
 }

@@ -135,7 +135,7 @@ function buildStep(parts: Parts, before: ReadonlyMap<string, Step>): Step {
   };
 }
 
-function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
+export function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
   return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 

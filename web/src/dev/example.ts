@@ -1,6 +1,6 @@
 // A conversation that has everything in it once.
 
-import { RowBuilder } from "./rowBuilder";
+import { formField, RowBuilder } from "./rowBuilder";
 
 const OLD = `import re
 
@@ -196,16 +196,24 @@ export function example(): RowBuilder {
     raw_input: { file: "src/parse.py" },
   });
   made.question("Before I release it I need to know **three things**.", {
-    schema: {
-      type: "object",
-      required: ["version", "kind"],
-      properties: {
-        version: { type: "string", title: "Version", description: "As in 1.2.3", pattern: "^\\d+\\.\\d+\\.\\d+$" },
-        kind: { type: "string", title: "Kind of release", enum: ["major", "minor", "patch"], default: "patch" },
-        workers: { type: "integer", title: "Workers", minimum: 1, maximum: 8, default: 2 },
-        tags: { type: "array", title: "Tags", items: { type: "string", enum: ["stable", "beta", "lts"] } },
-        announce: { type: "boolean", title: "Announce it", default: true },
-      },
+    form: {
+      fields: [
+        formField("text", "version", { title: "Version", description: "As in 1.2.3", required: true }),
+        formField("choice", "kind", {
+          title: "Kind of release",
+          required: true,
+          default: "patch",
+          choices: ["major", "minor", "patch"].map((value) => ({ value, title: value, description: "" })),
+        }),
+        formField("number", "workers", { title: "Workers", whole: true, default: 2 }),
+        formField("choices", "tags", {
+          title: "Tags",
+          choices: ["stable", "beta", "lts"].map((value) => ({ value, title: value, description: "" })),
+        }),
+        formField("boolean", "announce", { title: "Announce it", default: true }),
+      ],
+      left_out: [],
+      error: null,
     },
   });
   made.plan([

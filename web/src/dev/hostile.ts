@@ -1,6 +1,6 @@
 // A conversation in which every text tries to run something, or to fetch something from elsewhere.
 
-import { RowBuilder } from "./rowBuilder";
+import { formField, RowBuilder } from "./rowBuilder";
 
 const TAGS = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1"><iframe src="https://evil.example/frame">`;
 const LINKS = `[a](javascript:window.ran=1) ![b](https://evil.example/pixel.png) [c](data:text/html,<script>window.ran=1</script>) <javascript:window.ran=1>`;
@@ -60,7 +60,11 @@ export function hostile(): RowBuilder {
     options: [{ option_id: TAGS, name: TAGS, kind: "allow_once" }],
   });
   made.question(HOSTILE, {
-    schema: { properties: { [TAGS]: { type: "string", title: TAGS, description: TAGS, pattern: "(" } } },
+    form: {
+      fields: [formField("text", TAGS, { description: TAGS })],
+      left_out: [TAGS],
+      error: null,
+    },
   });
   made.question(HOSTILE, { mode: "url", url: "javascript:window.ran=1" });
   made.plan([{ content: HOSTILE, priority: TAGS, status: TAGS }]);

@@ -3,6 +3,7 @@
 import type {
   DecidedRow,
   FileCall,
+  FormField,
   SessionState,
   Message,
   Notice,
@@ -56,7 +57,24 @@ export const SESSION: SessionItem = {
   imported: false,
   agent_session_id: "",
   parent: null,
+  is_sub_agent: false,
 };
+
+export function formField(kind: FormField["kind"], name: string, given: Partial<FormField> = {}): FormField {
+  return {
+    kind,
+    name,
+    title: name,
+    description: "",
+    required: false,
+    default: null,
+    choices: [],
+    format: null,
+    max_length: null,
+    whole: false,
+    ...given,
+  };
+}
 
 export const LIVE: SessionState = {
   connection: "connected",
@@ -250,6 +268,7 @@ export class RowBuilder {
       message,
       tool_call_id: null,
       schema: null,
+      form: null,
       url: null,
       action: "pending",
       content: null,

@@ -3,6 +3,8 @@
 import { diffWordsWithSpace, structuredPatch } from "diff";
 import type { ChangeData, HunkData } from "react-diff-view";
 
+import type { DiffItem } from "../protocol";
+
 /** Texts that differ in more lines take seconds to compare; then the whole old text is removed and the new one added. */
 const MAX_EDITS = 1000;
 /** Unchanged lines that are shown around a change. */
@@ -30,6 +32,15 @@ export function diffOf(item: { readonly old_text: string | null; readonly new_te
   const diff = compare(item.old_text ?? "", item.new_text);
   diffs.set(item, diff);
   return diff;
+}
+
+/** The lines that several diffs add and remove, together. */
+export function totalCounts(items: readonly DiffItem[]): Counts {
+  const counts = items.map(diffOf);
+  return {
+    added: counts.reduce((sum, { added }) => sum + added, 0),
+    removed: counts.reduce((sum, { removed }) => sum + removed, 0),
+  };
 }
 
 export function compare(before: string, after: string): Diff {

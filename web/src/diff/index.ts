@@ -1,3 +1,3 @@
-export { changesOf, joined, total, type FileChanges } from "./changes";
+export { totalCounts } from "./hunks";
 export { CountsView, DiffView } from "./DiffView";
 export { LayoutSwitch, useDiffLayout } from "./LayoutSwitch";

@@ -9,7 +9,6 @@ import { Link } from "../ui/Link";
 import { useMinutes } from "../ui/useMinute";
 import { SearchResults } from "./SearchResults";
 import { SessionRow } from "./SessionRow";
-import { topLevelSessions } from "./family";
 import { NEEDS_YOU, groupSessions } from "./groups";
 import "./list.css";
 
@@ -47,7 +46,11 @@ export function SessionList({ chosen, searchField }: Props) {
         ) : list.sessions.length === 0 ? (
           <p className="list-note">No sessions yet.</p>
         ) : (
-          <Groups sessions={topLevelSessions(list.sessions)} more={list.more} chosen={chosen} />
+          <Groups
+            sessions={list.sessions.filter((session) => !session.is_sub_agent)}
+            more={list.more}
+            chosen={chosen}
+          />
         )}
       </nav>
     </>

@@ -24,6 +24,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     imported: false,
     agent_session_id: "",
     parent: null,
+    is_sub_agent: false,
     ...given,
   };
 }

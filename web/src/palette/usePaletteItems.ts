@@ -1,6 +1,5 @@
 import { use } from "react";
 
-import { topLevelSessions } from "../list/family";
 import { useStore } from "../store/client";
 import { SETTINGS_TABS, navigate } from "../route";
 import { byReadiness } from "../start/agents";
@@ -51,11 +50,13 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
       act: () => navigate({ view: "new", agent: agent.id }),
     });
   }
-  const sessions = topLevelSessions(list?.sessions ?? []).map((session) => ({
-    id: `session ${session.id}`,
-    label: sessionTitle(session),
-    detail: `${baseName(session.cwd)} · ${session.agent}`,
-    act: () => navigate({ view: "session", id: session.id }),
-  }));
+  const sessions = (list?.sessions ?? [])
+    .filter((session) => !session.is_sub_agent)
+    .map((session) => ({
+      id: `session ${session.id}`,
+      label: sessionTitle(session),
+      detail: `${baseName(session.cwd)} · ${session.agent}`,
+      act: () => navigate({ view: "session", id: session.id }),
+    }));
   return [...commands, ...sessions];
 }

@@ -1,19 +1,12 @@
-import { useMemo, useState } from "react";
+import { useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
 import { displayPath } from "../conversation/paths";
-import { CountsView, DiffView, joined, LayoutSwitch, useDiffLayout } from "../diff";
-import type { DiffItem, Rows } from "../protocol";
+import { CountsView, DiffView, LayoutSwitch, useDiffLayout } from "../diff";
+import type { ChangedFile, Rows } from "../protocol";
 import { plural } from "../ui/format";
-import { filesOf, type ChangedFile } from "./contents";
+import { useFileDiffs, useSessionChanges, type LoadedRange, type SessionChanges } from "./served";
 import { TruncatedList } from "./TruncatedList";
-import {
-  FULLY_LOADED,
-  useEarlierContents,
-  useEarlierDiffs,
-  type EarlierContents,
-  type LoadedRange,
-} from "./earlierContents";
 
 /** Limits for the selected file: its last changes, because each line of a diff is several nodes of the page. */
 const SELECTED_FILE_LIMITS = { changes: 10, lines: 400 };
@@ -26,7 +19,8 @@ interface Props {
   sessionId: string;
   rows: Rows;
   loaded: LoadedRange;
-  earlier: EarlierContents;
+  /** Of the whole session. */
+  changes: SessionChanges;
   workspace: string;
   runId: string | null;
   onAll: () => void;
@@ -35,15 +29,18 @@ interface Props {
 
 /** Files that were changed, in the session or in one run, and the diff of the chosen one or of all. */
 export function ChangesTab(props: Props) {
-  const { bridge, sessionId, loaded, workspace, runId, onAll, onOpenFile } = props;
-  const { tool_calls, file_calls, permissions } = props.rows;
-  const ofRun = useEarlierContents(bridge, sessionId, runId === null ? FULLY_LOADED : loaded, runId);
-  const earlier = runId === null ? props.earlier : ofRun;
-  const files = useMemo(
-    () => filesOf({ tool_calls, file_calls, permissions }, earlier, runId),
-    [tool_calls, file_calls, permissions, earlier, runId],
-  );
-  const count = files.length + earlier.more_files;
+  if (props.runId === null) return <ChangedFiles {...props} />;
+  return <RunChanges {...props} runId={props.runId} />;
+}
+
+function RunChanges(props: Props & { runId: string }) {
+  const { bridge, sessionId, rows, loaded, runId } = props;
+  return <ChangedFiles {...props} changes={useSessionChanges(bridge, sessionId, rows, loaded, runId)} />;
+}
+
+function ChangedFiles({ bridge, sessionId, changes, workspace, runId, onAll, onOpenFile }: Props) {
+  const { files } = changes;
+  const count = files.length + changes.more_files;
   const [chosen, setChosen] = useState<string | null>(null);
   const shown = files.find((file) => file.path === chosen) ?? (files.length === 1 ? files[0] : null) ?? null;
   const added = files.reduce((sum, file) => sum + file.added, 0);
@@ -62,7 +59,14 @@ export function ChangesTab(props: Props) {
         )}
         <LayoutSwitch />
       </div>
-      {files.length === 0 && <p className="soft">No changes.</p>}
+      {changes.problem && runId !== null && (
+        <p className="bad" role="alert">
+          {changes.problem}
+        </p>
+      )}
+      {files.length === 0 && !changes.problem && (
+        <p className="soft">{changes.isLoading ? "Loading…" : "No changes."}</p>
+      )}
       <ul className="changed-files">
         {files.length > 1 && <FileRow name="All files" chosen={shown === null} onChoose={() => setChosen(null)} />}
         <TruncatedList all={files} what="files">
@@ -77,27 +81,19 @@ export function ChangesTab(props: Props) {
           )}
         </TruncatedList>
       </ul>
-      {earlier.more_files > 0 && <p className="soft">{plural(earlier.more_files, "earlier file")} not shown.</p>}
-      {shown ? (
-        <WholeFile key={shown.path} {...props} file={shown} />
-      ) : (
-        files.slice(0, MAX_FILES_SHOWN).map((file) => (
-          <FileDiffs
-            key={file.path}
-            path={file.path}
-            name={displayPath(file.path, workspace)}
-            diffs={file.diffs}
-            most={EACH_FILE_LIMITS}
-            onOpenFile={onOpenFile}
-          >
-            {file.elsewhere > 0 && (
-              <button type="button" className="small-button" onClick={() => setChosen(file.path)}>
-                Show earlier changes
-              </button>
-            )}
-          </FileDiffs>
-        ))
-      )}
+      {changes.more_files > 0 && <p className="soft">{plural(changes.more_files, "earlier file")} not shown.</p>}
+      {(shown ? [shown] : files.slice(0, MAX_FILES_SHOWN)).map((file) => (
+        <FileDiffs
+          key={file.path}
+          bridge={bridge}
+          sessionId={sessionId}
+          runId={runId}
+          file={file}
+          name={displayPath(file.path, workspace)}
+          limits={shown ? SELECTED_FILE_LIMITS : EACH_FILE_LIMITS}
+          onOpenFile={onOpenFile}
+        />
+      ))}
       {!shown && files.length > MAX_FILES_SHOWN && <p className="soft">Select a file to see its changes.</p>}
     </div>
   );
@@ -128,54 +124,25 @@ function FileRow({
   );
 }
 
-/** All changes of one file, also those that are not here. */
-function WholeFile({ bridge, sessionId, loaded, runId, workspace, onOpenFile, file }: Props & { file: ChangedFile }) {
-  const rest = file.elsewhere > 0 ? loaded : FULLY_LOADED;
-  const earlier = useEarlierDiffs(bridge, sessionId, file.path, rest, runId);
-  const diffs = useMemo(
-    () => file.diffs.reduce<readonly DiffItem[]>(joined, earlier?.diffs ?? []),
-    [earlier, file.diffs],
-  );
-  return (
-    <FileDiffs
-      path={file.path}
-      name={displayPath(file.path, workspace)}
-      diffs={diffs}
-      most={SELECTED_FILE_LIMITS}
-      onOpenFile={onOpenFile}
-    >
-      {earlier === null && <p className="soft">Loading earlier changes…</p>}
-      {earlier !== null && earlier.more > 0 && (
-        <p className="soft">{plural(earlier.more, "earlier change")} cannot be shown: too large.</p>
-      )}
-      {earlier?.problem && (
-        <p className="bad" role="alert">
-          {earlier.problem}
-        </p>
-      )}
-    </FileDiffs>
-  );
+interface FileDiffsProps {
+  bridge: Bridge;
+  sessionId: string;
+  runId: string | null;
+  file: ChangedFile;
+  name: string;
+  limits: { readonly changes: number; readonly lines: number };
+  onOpenFile: Props["onOpenFile"];
 }
 
-function FileDiffs({
-  path,
-  name,
-  diffs,
-  most,
-  onOpenFile,
-  children,
-}: {
-  path: string;
-  name: string;
-  diffs: readonly DiffItem[];
-  most: { readonly changes: number; readonly lines: number };
-  onOpenFile: Props["onOpenFile"];
-  children: React.ReactNode;
-}) {
+/** The changes of one file. */
+function FileDiffs({ bridge, sessionId, runId, file, name, limits, onOpenFile }: FileDiffsProps) {
+  const { path } = file;
+  const served = useFileDiffs(bridge, sessionId, path, runId, `${file.position} ${file.changes}`);
   const layout = useDiffLayout();
   const [all, setAll] = useState(false);
-  const shown = all ? diffs : diffs.slice(-most.changes);
-  const limit = Math.max(12, Math.floor(most.lines / shown.length));
+  const diffs = served?.diffs ?? [];
+  const shown = all ? diffs : diffs.slice(-limits.changes);
+  const lines = Math.max(12, Math.floor(limits.lines / Math.max(1, shown.length)));
   return (
     <section className="file-diffs" aria-label={path}>
       <p className="path">
@@ -183,14 +150,22 @@ function FileDiffs({
           {name}
         </button>
       </p>
-      {children}
+      {served === null && <p className="soft">Loading changes…</p>}
+      {served !== null && served.more > 0 && (
+        <p className="soft">{plural(served.more, "earlier change")} cannot be shown: too large.</p>
+      )}
+      {served?.problem && (
+        <p className="bad" role="alert">
+          {served.problem}
+        </p>
+      )}
       {shown.length < diffs.length && (
         <button type="button" className="small-button" onClick={() => setAll(true)}>
           Show all {diffs.length} changes
         </button>
       )}
-      {shown.map((diff, at) => (
-        <DiffView key={diffs.length - shown.length + at} item={diff} layout={layout} limit={limit} />
+      {shown.map((diff, index) => (
+        <DiffView key={diffs.length - shown.length + index} item={diff} layout={layout} limit={lines} />
       ))}
     </section>
   );

@@ -3,8 +3,9 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { render, FakeBridge, type Rendered } from "../dev/render";
 import { LIVE, RowBuilder, SESSION, STATE } from "../dev/rowBuilder";
+import type { ChangesSummary } from "../protocol";
 import { SidePanel } from "./SidePanel";
-import { FULLY_LOADED, useEarlierContents, type LoadedRange } from "./earlierContents";
+import { FULLY_LOADED, useSessionChanges, type LoadedRange } from "./served";
 import { usePanel } from "./usePanel";
 
 let drawn: Rendered;
@@ -13,7 +14,7 @@ afterEach(() => drawn.end());
 
 function Beside({
   builder,
-  bridge = new FakeBridge(),
+  bridge = new FakeBridge(ANSWERS),
   loaded = FULLY_LOADED,
 }: {
   builder: RowBuilder;
@@ -21,7 +22,7 @@ function Beside({
   loaded?: LoadedRange;
 }) {
   const panel = usePanel(SESSION.id);
-  const earlier = useEarlierContents(bridge, SESSION.id, loaded);
+  const changes = useSessionChanges(bridge, SESSION.id, builder.rows, loaded);
   return (
     <>
       <button type="button" onClick={() => panel.openFile("src/a.py", 2)}>
@@ -35,11 +36,24 @@ function Beside({
         state={STATE}
         panel={panel}
         loaded={loaded}
-        earlier={earlier}
+        changes={changes}
       />
     </>
   );
 }
+
+const FILE = { path: "src/a.py", added: 1, removed: 1, created: false, changes: 1, position: 3 };
+const CHANGES: ChangesSummary = {
+  files: [{ ...FILE, path: "src/b.py", removed: 0, created: true, position: 4 }, FILE],
+  more_files: 0,
+  runs: [],
+  terminals: [],
+  more_terminals: 0,
+};
+const ANSWERS = {
+  "session.changes": CHANGES,
+  "session.diffs": { diffs: [{ type: "diff" as const, path: "any", old_text: "p\n", new_text: "q\n" }], more: 0 },
+};
 
 function changed(): RowBuilder {
   const builder = new RowBuilder();
@@ -50,12 +64,14 @@ function changed(): RowBuilder {
   return builder;
 }
 
-test("it shows all files that were changed, or the one that is chosen", async () => {
+test("it shows all changed files, or the chosen one", async () => {
   drawn = await render(<Beside builder={changed()} />);
-  const regions = () => [...drawn.container.querySelectorAll(".diff-box")].map((one) => one.getAttribute("aria-label"));
-  expect(regions()).toEqual(["Changes in src/b.py", "Changes in src/a.py"]);
+  const regions = () =>
+    [...drawn.container.querySelectorAll(".file-diffs")].map((region) => region.getAttribute("aria-label"));
+  expect(regions()).toEqual(["src/b.py", "src/a.py"]);
+  expect(drawn.container.querySelectorAll(".diff-box")).toHaveLength(2);
   await drawn.press("src/a.py+1−1");
-  expect(regions()).toEqual(["Changes in src/a.py"]);
+  expect(regions()).toEqual(["src/a.py"]);
 });
 
 test("it remembers its tab for the session", async () => {
@@ -68,7 +84,7 @@ test("it remembers its tab for the session", async () => {
   expect(drawn.container.textContent).toContain("1 of 1 done");
 });
 
-test("a file that is opened is read and shown at its line", async () => {
+test("an opened file is read and shown at its line", async () => {
   const bridge = new FakeBridge({
     "files.read": { path: "src/a.py", text: "one\ntwo\nthree\n", line: 1, lines: 3, truncated: false },
   });
@@ -91,29 +107,36 @@ test("a file that cannot be read says why", async () => {
   expect(drawn.container.textContent).toContain("src/a.py is outside of the workspace.");
 });
 
-test("figures that were not reported are said to be so", async () => {
+test("figures that were not reported are named as such", async () => {
   drawn = await render(<Beside builder={changed()} />);
   await drawn.press("Details");
   expect(drawn.container.textContent).toContain("Costnot reported");
 });
 
-test("it tells of the whole session, and reads what is not here when it is chosen", async () => {
-  const file = { path: "src/old.py", added: 7, removed: 2, created: false, changes: 1 };
-  const bridge = new FakeBridge({
-    "session.changes": { files: [file], more_files: 0, terminals: [], more_terminals: 0 },
-    "session.diffs": { diffs: [{ type: "diff", path: "src/old.py", old_text: "p\n", new_text: "q\n" }], more: 0 },
-  });
+test("it shows the files that the server lists, and requests the changes of the chosen one", async () => {
+  const bridge = new FakeBridge(ANSWERS);
   drawn = await render(<Beside builder={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
-  expect(drawn.container.textContent).toContain("3 files");
-  expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", before: 100, run_id: null });
-  await drawn.press("src/old.py+7−2");
-  expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", path: "src/old.py", before: 100, run_id: null });
-  expect(drawn.container.querySelector(".diff-box")?.getAttribute("aria-label")).toBe("Changes in src/old.py");
+  expect(drawn.container.textContent).toContain("2 files");
+  expect(bridge.requests.map(({ type, fields }) => [type, fields.path])).toEqual([
+    ["session.changes", undefined],
+    ["session.diffs", "src/b.py"],
+    ["session.diffs", "src/a.py"],
+  ]);
+  expect(bridge.requests[0]?.fields).toEqual({ session_id: "s1", run_id: null });
+  await drawn.press("src/a.py+1−1");
+  expect(drawn.container.querySelectorAll(".diff-box")).toHaveLength(1);
 });
 
-test("where the rest of the session cannot be read it says so", async () => {
-  const bridge = new FakeBridge({ "session.changes": new Error("The journal is away.") });
+test("nothing is requested for a session without diffs", async () => {
+  const builder = new RowBuilder();
+  builder.terminal("ls");
+  const bridge = new FakeBridge(ANSWERS);
+  drawn = await render(<Beside builder={builder} bridge={bridge} />);
+  expect(bridge.requests).toEqual([]);
+});
+
+test("an error of the server is shown in place of the changes", async () => {
+  const bridge = new FakeBridge({ "session.changes": new Error("The journal cannot be read.") });
   drawn = await render(<Beside builder={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
-  expect(drawn.container.textContent).toContain("The journal is away.");
-  expect(drawn.container.textContent).toContain("2 files");
+  expect(drawn.container.textContent).toContain("The journal cannot be read.");
 });

@@ -14,7 +14,7 @@ import { FileTab } from "./FileTab";
 import { PlanView } from "./PlanView";
 import { Resizer, useWidth } from "./Resizer";
 import { TerminalsTab } from "./TerminalsTab";
-import { FULLY_LOADED, NO_EARLIER_CONTENTS, type EarlierContents, type LoadedRange } from "./earlierContents";
+import { FULLY_LOADED, NO_SESSION_CHANGES, type LoadedRange, type SessionChanges } from "./served";
 import type { Panel, Tab } from "./usePanel";
 import "../conversation/shared.css";
 import "./panel.css";
@@ -26,9 +26,9 @@ export interface SidePanelProps {
   live: SessionState;
   state: SessionDetails;
   panel: Panel;
-  /** The range of loaded rows, and the contents of earlier ones. */
   loaded?: LoadedRange;
-  earlier?: EarlierContents;
+  /** The changes of the whole session. */
+  changes?: SessionChanges;
   /** On a phone it is a view of its own: always there, as wide as the screen, and nothing to close. */
   whole?: boolean;
 }
@@ -43,11 +43,11 @@ export const TAB_LABELS: Readonly<Record<Tab, string>> = {
 
 /** The side panel: changes, plan, terminals, file and details. Not rendered while it is closed. */
 export function SidePanel(props: SidePanelProps) {
-  const { rows, panel, earlier = NO_EARLIER_CONTENTS, whole = false } = props;
+  const { rows, panel, changes = NO_SESSION_CHANGES, whole = false } = props;
   const id = useId();
   const width = useWidth();
-  if (!whole && !isOpen(rows, panel, earlier)) return null;
-  const tabs = tabsOf(rows, panel, earlier);
+  if (!whole && !isOpen(rows, panel, changes)) return null;
+  const tabs = tabsOf(rows, panel, changes);
   const tab = shownTab(tabs, panel.tab);
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -85,9 +85,9 @@ export function SidePanel(props: SidePanelProps) {
         {!whole && <IconButton icon="close" label="Close the panel" onClick={() => panel.setOpen(false)} />}
       </div>
       <div role="tabpanel" id={`${id}-shown`} aria-labelledby={`${id}-${tab}`} className="panel-shown" tabIndex={0}>
-        {earlier.problem && (
+        {changes.problem && (
           <p className="bad" role="alert">
-            Earlier contents could not be loaded: {earlier.problem}
+            The changes could not be loaded: {changes.problem}
           </p>
         )}
         <OpenFileContext value={panel.openFile}>
@@ -118,17 +118,7 @@ function PhoneHeader({ session, tab }: { session: SessionItem; tab: Tab }) {
 }
 
 function TabContent(props: SidePanelProps & { tab: Tab }) {
-  const {
-    tab,
-    bridge,
-    session,
-    rows,
-    live,
-    state,
-    panel,
-    loaded = FULLY_LOADED,
-    earlier = NO_EARLIER_CONTENTS,
-  } = props;
+  const { tab, bridge, session, rows, live, state, panel, loaded = FULLY_LOADED, changes = NO_SESSION_CHANGES } = props;
   switch (tab) {
     case "changes":
       return (
@@ -137,7 +127,7 @@ function TabContent(props: SidePanelProps & { tab: Tab }) {
           sessionId={session.id}
           rows={rows}
           loaded={loaded}
-          earlier={earlier}
+          changes={changes}
           workspace={session.cwd}
           runId={panel.runId}
           onAll={() => panel.showChanges(null)}
@@ -151,9 +141,9 @@ function TabContent(props: SidePanelProps & { tab: Tab }) {
         <TerminalsTab
           bridge={bridge}
           sessionId={session.id}
-          terminals={terminalsOf(rows, earlier)}
+          terminals={terminalsOf(rows, changes)}
           here={rows.terminals}
-          more={earlier.more_terminals}
+          more={changes.more_terminals}
         />
       );
     case "file":

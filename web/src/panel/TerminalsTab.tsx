@@ -7,7 +7,7 @@ import type { Terminal } from "../protocol";
 import { commandLine, TerminalView } from "../terminal";
 import { plural } from "../ui/format";
 import { TruncatedList } from "./TruncatedList";
-import { useTerminalOutput } from "./earlierContents";
+import { useTerminalOutput } from "./served";
 
 /** Commands that the host ran, the newest first, and the output of the selected one. */
 export function TerminalsTab({

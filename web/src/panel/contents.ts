@@ -1,8 +1,7 @@
-// The contents of the panel: of the loaded rows, and of earlier ones. Pure.
+// The tabs of the panel, and their terminals. Pure.
 
-import { approvedOf, changesOf, type FileChanges } from "../diff/changes";
 import type { Rows, Terminal } from "../protocol";
-import { NO_EARLIER_CONTENTS, type EarlierContents } from "./earlierContents";
+import { NO_SESSION_CHANGES, type SessionChanges } from "./served";
 import type { Panel, Tab } from "./usePanel";
 
 type PanelChoice = Pick<Panel, "file" | "tab" | "open">;
@@ -11,64 +10,27 @@ type PanelChoice = Pick<Panel, "file" | "tab" | "open">;
 export function tabsOf(
   rows: Rows,
   panel: Pick<Panel, "file">,
-  earlier: EarlierContents = NO_EARLIER_CONTENTS,
+  changes: SessionChanges = NO_SESSION_CHANGES,
 ): readonly Tab[] {
   const tabs: Tab[] = [];
-  if (hasChanges(rows) || earlier.files.length > 0) tabs.push("changes");
+  if (changes.files.length > 0 || changes.isLoading) tabs.push("changes"); // at once, so that the layout stays
   if (rows.plans.some((plan) => plan.entries.length > 0 || plan.markdown !== null)) tabs.push("plan");
-  if (rows.terminals.length > 0 || earlier.terminals.length > 0) tabs.push("terminals");
+  if (rows.terminals.length > 0 || changes.terminals.length > 0) tabs.push("terminals");
   if (panel.file) tabs.push("file");
   tabs.push("details");
   return tabs;
 }
 
-function hasChanges(rows: Rows): boolean {
-  return (
-    rows.tool_calls.some((call) => call.status === "completed" && call.content.some((item) => item.type === "diff")) ||
-    approvedOf(rows).length > 0 ||
-    rows.file_calls.some((call) => call.diff !== null && call.operation === "write" && call.status === "done")
-  );
-}
-
-export function isOpen(rows: Rows, panel: PanelChoice, earlier: EarlierContents = NO_EARLIER_CONTENTS): boolean {
-  return panel.open ?? tabsOf(rows, panel, earlier).length > 1;
+export function isOpen(rows: Rows, panel: PanelChoice, changes: SessionChanges = NO_SESSION_CHANGES): boolean {
+  return panel.open ?? tabsOf(rows, panel, changes).length > 1;
 }
 
 export function shownTab(tabs: readonly Tab[], chosen: Tab | null): Tab {
   return tabs.find((tab) => tab === chosen) ?? tabs[0] ?? "details";
 }
 
-/** A file that was changed. `diffs` are those that are here; `elsewhere` is how many are not. */
-export interface ChangedFile extends FileChanges {
-  readonly elsewhere: number;
-}
-
-/** The one that was changed last comes first. */
-export function filesOf(
-  rows: Pick<Rows, "tool_calls" | "file_calls" | "permissions">,
-  earlier: EarlierContents,
-  runId: string | null,
-): readonly ChangedFile[] {
-  const before = new Map(earlier.files.map((file) => [file.path, file]));
-  const here = changesOf(rows, runId ?? undefined).map((file): ChangedFile => {
-    const more = before.get(file.path);
-    before.delete(file.path);
-    return {
-      ...file,
-      added: file.added + (more?.added ?? 0),
-      removed: file.removed + (more?.removed ?? 0),
-      created: more?.created ?? file.created,
-      elsewhere: more?.changes ?? 0,
-    };
-  });
-  const others = [...before.values()].map(
-    ({ changes, ...file }): ChangedFile => ({ ...file, diffs: [], elsewhere: changes }),
-  );
-  return [...here, ...others];
-}
-
-/** All terminals in order. Earlier ones have no output yet. */
-export function terminalsOf(rows: Rows, earlier: EarlierContents): readonly Terminal[] {
-  const here = new Set(rows.terminals.map((terminal) => terminal.id));
-  return [...earlier.terminals.filter((terminal) => !here.has(terminal.id)), ...rows.terminals];
+/** All terminals in order. Those of rows that are not loaded have no output yet. */
+export function terminalsOf(rows: Rows, changes: SessionChanges): readonly Terminal[] {
+  const loaded = new Set(rows.terminals.map((terminal) => terminal.id));
+  return [...changes.terminals.filter((terminal) => !loaded.has(terminal.id)), ...rows.terminals];
 }

@@ -2,4 +2,4 @@ export { isOpen as isPanelOpen, tabsOf } from "./contents";
 export { PlanStrip } from "./PlanStrip";
 export { SidePanel, TAB_LABELS } from "./SidePanel";
 export { usePanel, type Tab } from "./usePanel";
-export { useEarlierContents } from "./earlierContents";
+export { useSessionChanges } from "./served";

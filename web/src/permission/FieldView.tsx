@@ -1,12 +1,14 @@
 import { useId, type ReactNode } from "react";
 
 import { Select } from "../ui/Select";
-import type { Field, Value } from "./form";
+import type { FormField } from "../protocol";
+import type { Value } from "./form";
 
 interface Props {
-  field: Field;
+  field: FormField;
   value: Value;
-  problem: string | undefined;
+  /** The server's message: the rest of a sentence about the field. */
+  error: string | undefined;
   onChange: (value: Value) => void;
 }
 
@@ -19,15 +21,16 @@ interface InputProps {
 
 /** Beyond this many, a list to choose from is shorter than buttons. */
 const MAX_RADIOS = 5;
+/** A text that may be longer gets several lines. */
+const MAX_LINE_CHARS = 200;
 
 /** A field of a form: name, description, input and error. */
-export function FieldView({ field, value, problem, onChange }: Props) {
+export function FieldView({ field, value, error, onChange }: Props) {
   const id = useId();
-  const described =
-    [field.description && `${id}-what`, problem && `${id}-problem`].filter(Boolean).join(" ") || undefined;
+  const described = [field.description && `${id}-what`, error && `${id}-error`].filter(Boolean).join(" ") || undefined;
   const inputProps: InputProps = {
     id,
-    "aria-invalid": problem !== undefined,
+    "aria-invalid": error !== undefined,
     "aria-describedby": described,
     "aria-required": field.required,
   };
@@ -46,14 +49,14 @@ export function FieldView({ field, value, problem, onChange }: Props) {
         </p>
       )}
       {input(field, value, inputProps, onChange)}
-      {problem && (
-        <p id={`${id}-problem`} className="bad" role="alert">
-          {problem}
+      {error && (
+        <p id={`${id}-error`} className="bad" role="alert">
+          This {error}.
         </p>
       )}
     </>
   );
-  if (field.kind === "switch") {
+  if (field.kind === "boolean") {
     return (
       <div className="field">
         <label>
@@ -89,13 +92,13 @@ export function FieldView({ field, value, problem, onChange }: Props) {
   );
 }
 
-function input(field: Field, value: Value, inputProps: InputProps, onChange: (value: Value) => void): ReactNode {
+function input(field: FormField, value: Value, inputProps: InputProps, onChange: (value: Value) => void): ReactNode {
   const text = typeof value === "string" ? value : "";
   switch (field.kind) {
-    case "switch":
+    case "boolean":
       return null;
     case "text":
-      if (field.format === "" && field.longest > 200 && field.longest < Infinity) {
+      if (field.format === null && (field.max_length ?? 0) > MAX_LINE_CHARS) {
         return (
           <textarea
             className="input"
@@ -110,7 +113,7 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
         <input
           className="input"
           {...inputProps}
-          type={INPUTS[field.format] ?? "text"}
+          type={INPUTS[field.format ?? ""] ?? "text"}
           value={text}
           onChange={(event) => onChange(event.target.value)}
         />
@@ -125,18 +128,6 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
           onChange={(event) => onChange(event.target.value)}
         />
       );
-    case "json":
-      return (
-        <textarea
-          className="input"
-          {...inputProps}
-          rows={3}
-          spellCheck={false}
-          value={text}
-          placeholder="JSON"
-          onChange={(event) => onChange(event.target.value)}
-        />
-      );
     case "choice":
       if (field.choices.length <= MAX_RADIOS) {
         return field.choices.map((choice) => (
@@ -147,7 +138,7 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
               checked={text === choice.value}
               onChange={() => onChange(choice.value)}
             />{" "}
-            {choice.name}
+            {choice.title}
           </label>
         ));
       }
@@ -156,7 +147,7 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
           {...inputProps}
           value={text}
           placeholder="Choose…"
-          options={field.choices.map((choice) => ({ value: choice.value, label: choice.name }))}
+          options={field.choices.map((choice) => ({ value: choice.value, label: choice.title }))}
           onValueChange={onChange}
         />
       );
@@ -171,7 +162,7 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
               onChange(event.target.checked ? [...chosen, choice.value] : chosen.filter((one) => one !== choice.value))
             }
           />{" "}
-          {choice.name}
+          {choice.title}
         </label>
       ));
     }

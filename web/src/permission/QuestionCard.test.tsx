@@ -2,31 +2,78 @@
 import { afterEach, expect, test } from "vitest";
 
 import { render, FakeBridge, type Rendered } from "../dev/render";
-import { RowBuilder } from "../dev/rowBuilder";
-import type { Question } from "../protocol";
+import { formField, RowBuilder } from "../dev/rowBuilder";
+import type { ErrorDetails, Form, Question } from "../protocol";
+import { RequestError } from "../socket/requests";
 import { QuestionCard } from "./QuestionCard";
 
 let drawn: Rendered;
 afterEach(() => drawn.end());
 
-async function card(given: Partial<Question>) {
-  const bridge = new FakeBridge({ "question.answer": { accepted: true } });
+async function card(given: Partial<Question>, answer: { accepted: boolean } | Error = { accepted: true }) {
+  const bridge = new FakeBridge({ "question.answer": answer });
   drawn = await render(
     <QuestionCard bridge={bridge} sessionId="s1" question={new RowBuilder().question("Which?", given)} />,
   );
   return bridge;
 }
 
-const schema = {
-  required: ["name"],
-  properties: { name: { type: "string", title: "Name" }, count: { type: "integer", default: 2 } },
+const form: Form = {
+  fields: [
+    formField("text", "name", { title: "Name", required: true }),
+    formField("number", "count", { whole: true, default: 2 }),
+  ],
+  left_out: [],
+  error: null,
 };
 
-test("a form is sent when it fits, and says what does not", async () => {
-  const bridge = await card({ schema });
+function refusal(details: Partial<ErrorDetails>): RequestError {
+  return new RequestError({
+    kind: "invalid",
+    message: "the answer does not fit the form",
+    guidance: "",
+    field: "content",
+    retry_after: null,
+    error: null,
+    stderr: "",
+    fields: {},
+    ...details,
+  });
+}
+
+test("the server's message about a field is shown beside it, and the form can be sent again", async () => {
+  const bridge = await card({ form }, refusal({ fields: { name: "is required" } }));
   await drawn.press("Answer");
-  expect(bridge.requests).toEqual([]);
-  expect(drawn.container.textContent).toContain("Required");
+  expect(bridge.requests).toHaveLength(1);
+  expect([...drawn.container.querySelectorAll("[role=alert]")].map((alert) => alert.textContent)).toEqual([
+    "This is required.",
+  ]);
+  expect(drawn.container.querySelector("input")?.getAttribute("aria-invalid")).toBe("true");
+  await drawn.press("Answer");
+  expect(bridge.requests).toHaveLength(2);
+});
+
+test("a refusal that is about no field of the form is shown below it", async () => {
+  await card({ form }, refusal({ message: "the session is not open", field: null }));
+  await drawn.press("Answer");
+  expect(drawn.container.querySelector("[role=alert]")?.textContent).toBe("the session is not open");
+});
+
+test("a form that cannot be answered says why, and can only be declined", async () => {
+  const error = "the form requires fields of an unknown kind: shape";
+  await card({ form: { fields: [], left_out: ["shape"], error } });
+  expect(drawn.container.textContent).toContain(error);
+  expect(drawn.find("Answer").matches(":disabled")).toBe(true);
+  expect(drawn.find("Decline").matches(":disabled")).toBe(false);
+});
+
+test("properties that cannot be shown are named", async () => {
+  await card({ form: { ...form, left_out: ["shape"] } });
+  expect(drawn.container.textContent).toContain("The agent also asks for shape");
+});
+
+test("a form is sent with its values in their own types", async () => {
+  const bridge = await card({ form });
   await drawn.type(drawn.container.querySelectorAll("input")[0] as HTMLInputElement, "Ada");
   await drawn.press("Answer");
   expect(bridge.requests[0]?.fields).toEqual({
@@ -38,7 +85,7 @@ test("a form is sent when it fits, and says what does not", async () => {
 });
 
 test("a question can be declined without filling anything in", async () => {
-  const bridge = await card({ schema });
+  const bridge = await card({ form });
   await drawn.press("Decline");
   expect(bridge.requests[0]?.fields).toMatchObject({ action: "decline", content: null });
 });

@@ -1,11 +1,12 @@
-import { useId, useMemo, useState, type FormEvent } from "react";
+import { useId, useState, type FormEvent } from "react";
 
 import type { Bridge } from "../conversation/bridge";
 import { LinkView, Markdown, target } from "../markdown";
-import type { Question } from "../protocol";
+import type { Form, Question } from "../protocol";
+import { RequestError } from "../socket/requests";
 import { describeQuestion } from "./describe";
 import { FieldView } from "./FieldView";
-import { fieldsOf, fill, initialValues, type Value } from "./form";
+import { contentOf, initialValues, type Value } from "./form";
 import { useScopeRights } from "./scope";
 import "./permission.css";
 
@@ -15,12 +16,14 @@ interface Props {
   question: Question;
 }
 
-/** A question of the agent: a form to fill in, or an address to visit. */
+const NO_FORM: Form = { fields: [], left_out: [], error: null };
+
+/** A question of the agent: a form to fill in, or an address to visit. The server checks the answer. */
 export function QuestionCard({ bridge, sessionId, question }: Props) {
   const heading = useId();
-  const fields = useMemo(() => fieldsOf(question.schema), [question.schema]);
-  const [values, setValues] = useState(() => initialValues(question.schema));
-  const [problems, setProblems] = useState<Readonly<Record<string, string>>>({});
+  const form = question.form ?? NO_FORM;
+  const [values, setValues] = useState(() => initialValues(form));
+  const [fieldErrors, setFieldErrors] = useState<Readonly<Record<string, string>>>({});
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
   const rights = useScopeRights();
@@ -29,6 +32,7 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
   const answer = async (action: "accept" | "decline" | "cancel", content: Record<string, unknown> | null) => {
     setSent(true);
     setProblem("");
+    setFieldErrors({});
     try {
       const { accepted } = await bridge.request("question.answer", {
         session_id: sessionId,
@@ -38,16 +42,17 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
       });
       if (!accepted) setProblem("It was already answered elsewhere, or the agent withdrew it.");
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
+      const errors = error instanceof RequestError ? error.body.fields : {};
+      setFieldErrors(errors);
+      if (!form.fields.some((field) => field.name in errors)) {
+        setProblem(error instanceof Error ? error.message : String(error));
+      }
       setSent(false);
     }
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (question.mode === "url") return void answer("accept", null);
-    const filled = fill(fields, values);
-    setProblems(filled.ok ? {} : filled.problems);
-    if (filled.ok) void answer("accept", filled.content);
+    void answer("accept", question.mode === "url" ? null : contentOf(form, values));
   };
   const change = (name: string, value: Value) => setValues((before) => ({ ...before, [name]: value }));
 
@@ -60,18 +65,25 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
       {pending ? (
         <form onSubmit={submit} noValidate>
           {question.mode === "url" && question.url !== null && <Address url={question.url} />}
-          {question.mode !== "url" &&
-            fields.map((field) => (
-              <FieldView
-                key={field.name}
-                field={field}
-                value={values[field.name] ?? ""}
-                problem={problems[field.name]}
-                onChange={(value) => change(field.name, value)}
-              />
-            ))}
+          {form.fields.map((field) => (
+            <FieldView
+              key={field.name}
+              field={field}
+              value={values[field.name] ?? ""}
+              error={fieldErrors[field.name]}
+              onChange={(value) => change(field.name, value)}
+            />
+          ))}
+          {form.error === null && form.left_out.length > 0 && (
+            <p className="soft">The agent also asks for {form.left_out.join(", ")}, which cannot be shown here.</p>
+          )}
+          {form.error !== null && <p className="bad">This form cannot be answered: {form.error}.</p>}
           <div className="choices">
-            <button type="submit" className="button primary" disabled={sent || !rights.canAnswer}>
+            <button
+              type="submit"
+              className="button primary"
+              disabled={sent || !rights.canAnswer || form.error !== null}
+            >
               {question.mode === "url" ? "Done" : "Answer"}
             </button>
             <button

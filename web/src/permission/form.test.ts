@@ -1,84 +1,45 @@
 import { expect, test } from "vitest";
 
-import { fieldsOf, fill, initialValues, type Values } from "./form";
+import { formField } from "../dev/rowBuilder";
+import type { FormField } from "../protocol";
+import { contentOf, initialValues, type Value } from "./form";
 
-const filled = (properties: Record<string, unknown>, values: Values, required: string[] = []) =>
-  fill(fieldsOf({ type: "object", properties, required }), values);
+const formOf = (...fields: FormField[]) => ({ fields, left_out: [], error: null });
 
-test("each kind of schema has its field", () => {
-  const fields = fieldsOf({
-    required: ["a"],
-    properties: {
-      a: { type: "string", title: "A", format: "email" },
-      b: { type: "integer" },
-      c: { type: "boolean" },
-      d: { enum: ["x", "y"], enumNames: ["Ex", "Why"] },
-      e: { type: "string", oneOf: [{ const: "x", title: "Ex" }] },
-      f: { type: "array", items: { anyOf: [{ const: "x", title: "Ex" }] } },
-      g: { type: "object" },
-    },
-  });
-  expect(fields.map((field) => field.kind)).toEqual([
-    "text",
-    "number",
-    "switch",
-    "choice",
-    "choice",
-    "choices",
-    "json",
-  ]);
-  expect(fields[0]).toMatchObject({ title: "A", required: true });
-  expect(fields[3]).toMatchObject({
-    choices: [
-      { value: "x", name: "Ex" },
-      { value: "y", name: "Why" },
-    ],
-  });
+test("the fields begin with the agent's suggestions", () => {
+  const form = formOf(
+    formField("text", "a", { default: "x" }),
+    formField("number", "b", { default: 2 }),
+    formField("boolean", "c", { default: true }),
+    formField("choices", "d", { default: ["p"] }),
+    formField("choice", "e"),
+    formField("boolean", "f"),
+    formField("choices", "g"),
+  );
+  expect(initialValues(form)).toEqual({ a: "x", b: "2", c: true, d: ["p"], e: "", f: false, g: [] });
 });
 
-test("defaults stand in the fields at first", () => {
-  const properties = {
-    a: { type: "string", default: "x" },
-    b: { type: "integer", default: 2 },
-    c: { type: "boolean", default: true },
-    d: { type: "array", items: { enum: ["p"] }, default: ["p"] },
-  };
-  expect(initialValues({ properties })).toEqual({ a: "x", b: "2", c: true, d: ["p"] });
+test("values are sent in the type of their field, and empty ones are left out", () => {
+  const form = formOf(
+    formField("text", "a"),
+    formField("number", "b"),
+    formField("boolean", "c"),
+    formField("choices", "d"),
+    formField("number", "e"),
+    formField("choices", "f"),
+    formField("text", "g"),
+  );
+  const values = { a: " x ", b: " 2", c: false, d: ["q"], e: "", f: [], g: " " };
+  expect(contentOf(form, values)).toEqual({ a: " x ", b: 2, c: false, d: ["q"] });
 });
 
-test("what was filled in is sent in its own type, and what is empty is left out", () => {
-  const properties = {
-    a: { type: "string" },
-    b: { type: "integer" },
-    c: { type: "boolean" },
-    d: { type: "array", items: { enum: ["p", "q"] } },
-    e: { type: "number" },
-  };
-  expect(filled(properties, { a: "x", b: "2", c: false, d: ["q"], e: "" })).toEqual({
-    ok: true,
-    content: { a: "x", b: 2, c: false, d: ["q"] },
-  });
-});
-
-test.each([
-  [{ type: "string" }, "", "Required"],
-  [{ type: "string", minLength: 3 }, "ab", "At least 3 characters"],
-  [{ type: "string", maxLength: 3 }, "abcd", "At most 3 characters (now 4)"],
-  [{ type: "string", pattern: "^\\d+$" }, "x", "Must match the pattern ^\\d+$"],
-  [{ type: "string", format: "email" }, "x", "Enter an e-mail address"],
-  [{ type: "string", format: "uri" }, "x", "Enter an address such as https://example.com"],
-  [{ type: "string", format: "date" }, "31.1.2026", "Enter a date such as 2026-01-31"],
-  [{ type: "integer" }, "1.5", "Enter a whole number"],
-  [{ type: "number" }, "x", "Enter a number"],
-  [{ type: "integer", minimum: 1 }, "0", "Must be 1 or more"],
-  [{ type: "integer", maximum: 8 }, "9", "Must be 8 or less"],
-  [{ enum: ["a"] }, "b", "Choose one from the list"],
-  [{ type: "array", items: { enum: ["a", "b"] }, minItems: 2 }, ["a"], "Choose at least 2"],
-])("%j refuses %j", (schema, value, problem) => {
-  expect(filled({ it: schema }, { it: value }, ["it"])).toEqual({ ok: false, problems: { it: problem } });
-});
-
-test("a schema that is none has no fields, and a pattern that is none refuses nothing", () => {
-  expect(fieldsOf(null)).toEqual([]);
-  expect(filled({ a: { type: "string", pattern: "(" } }, { a: "x" })).toEqual({ ok: true, content: { a: "x" } });
+test.each<[FormField, Value, unknown]>([
+  [formField("number", "it"), "1.5", 1.5],
+  [formField("number", "it"), "many", "many"],
+  [formField("number", "it"), "Infinity", "Infinity"],
+  [formField("text", "it", { format: "date-time" }), "2026-01-31T10:30Z", "2026-01-31T10:30:00.000Z"],
+  [formField("text", "it", { format: "date-time" }), "soon", "soon"],
+  [formField("text", "it", { format: "date" }), "31.1.2026", "31.1.2026"],
+])("a value that does not fit is left to the server: %#", (field, value, sent) => {
+  expect(contentOf(formOf(field), { it: value })).toEqual({ it: sent });
 });

@@ -10,7 +10,7 @@ import { useSettings } from "../header/useSettings";
 import { LoginDialog } from "../login/LoginDialog";
 import { useAttempt } from "../notice/notices";
 import { useViewCommands } from "../palette/viewCommands";
-import { PlanStrip, SidePanel, isPanelOpen, tabsOf, useEarlierContents, usePanel, type Tab } from "../panel";
+import { PlanStrip, SidePanel, isPanelOpen, tabsOf, usePanel, useSessionChanges, type Tab } from "../panel";
 import { useIsPhone, useIsNarrow } from "../phone/mediaQueries";
 import { navigate } from "../route";
 import { useRequest, useClient, useHello, useStore } from "../store/client";
@@ -58,8 +58,8 @@ function SessionContent({ conversation, anchor, beside }: SessionPlace & { conve
   const panel = usePanel(session.id);
   const actions = useSessionActions(session, live);
   const loadOlder = useOlder(conversation);
-  const earlier = useEarlierContents(socket, session.id, conversation);
-  const open = isPanelOpen(rows, panel, earlier);
+  const changes = useSessionChanges(socket, session.id, rows, conversation);
+  const open = isPanelOpen(rows, panel, changes);
   const [loggingIn, setLoggingIn] = useState(false);
   const help = useEvent((action: ProblemAction) => {
     if (action === "restart") actions.run("restart");
@@ -91,7 +91,7 @@ function SessionContent({ conversation, anchor, beside }: SessionPlace & { conve
       actions: editable ? actions.items : [],
       settings: changeable ? settings : [],
       onChoose: choose,
-      tabs: tabsOf(rows, panel, earlier),
+      tabs: tabsOf(rows, panel, changes),
       onTab: showTab,
     }),
   );
@@ -117,6 +117,7 @@ function SessionContent({ conversation, anchor, beside }: SessionPlace & { conve
           session={session}
           rows={rows}
           live={live}
+          changes={changes.runs}
           more={conversation.more}
           snapshotVersion={conversation.snapshotVersion}
           onHistory={loadOlder}
@@ -141,7 +142,7 @@ function SessionContent({ conversation, anchor, beside }: SessionPlace & { conve
           state={state}
           panel={panel}
           loaded={conversation}
-          earlier={earlier}
+          changes={changes}
           whole={phone}
         />
       )}

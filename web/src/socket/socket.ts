@@ -170,6 +170,7 @@ export class Socket {
           retry_after: null,
           error: null,
           stderr: "",
+          fields: {},
         }),
       );
     }, REQUEST_TIMEOUT_MS);

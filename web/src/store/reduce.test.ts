@@ -22,6 +22,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     imported: false,
     agent_session_id: "",
     parent: null,
+    is_sub_agent: false,
   };
 }
 

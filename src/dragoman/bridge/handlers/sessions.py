@@ -7,7 +7,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,9 +15,10 @@ from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcaster import HIDDEN_KIND
 from dragoman.bridge.changes import changes_summary, file_diffs
 from dragoman.bridge.refusal import Refusal, existing_folder
-from dragoman.bridge.rows import newest_rows, row_model
+from dragoman.bridge.rows import form_of, newest_rows, row_model
 from dragoman.bridge.services import Services, handles
 from dragoman.config import ACCESS, load
+from dragoman.errors import InputError
 from dragoman.host.policy.access import parse_access
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
@@ -27,6 +28,7 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.transfer import export
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import SessionItem
+from dragoman.record import rows
 from dragoman.session.client import Continuing
 from dragoman.session.options import SessionConfig, settings_in
 from dragoman.session.session import new_id
@@ -185,7 +187,28 @@ async def answer_permission(
 
 @handles(requests.QuestionAnswer)
 async def answer_question(services: Services, request: requests.QuestionAnswer, caller: Caller) -> results.AnswerResult:
+    question = services.listing.pending_question(request.session_id, request.question_id)
+    if question is not None and request.action == "accept":
+        _check_answer(question, request.content or {})
     return results.AnswerResult(accepted=(await _command(services, request)).accepted)
+
+
+def _check_answer(question: rows.Question, content: dict[str, Any]) -> None:
+    """Refuse content that does not fit the form, with a message for each field. The session's owner checks it again."""
+    form = form_of(question)
+    if form is None:
+        return
+    try:
+        form.validate(content)
+    except InputError as error:
+        raise Refusal(
+            "invalid",
+            str(error),
+            guidance=error.guidance,
+            field="content",
+            error=type(error).__name__,
+            fields=form.errors(content),
+        ) from None
 
 
 @handles(requests.SessionRename)
@@ -220,8 +243,8 @@ async def list_sessions(services: Services, request: requests.SessionList, calle
 @handles(requests.SessionHistory)
 async def read_history(services: Services, request: requests.SessionHistory, caller: Caller) -> results.HistoryPage:
     session_rows = await services.session_rows(request.session_id)
-    rows, more, before = newest_rows(session_rows, min(max(request.limit, 1), 5000), max(request.before, 0))
-    return results.HistoryPage(rows=rows, more=more, before=before)
+    newest, more, before = newest_rows(session_rows, min(max(request.limit, 1), 5000), max(request.before, 0))
+    return results.HistoryPage(rows=newest, more=more, before=before)
 
 
 @handles(requests.SessionRow)
@@ -239,13 +262,13 @@ async def read_row(services: Services, request: requests.SessionRow, caller: Cal
 async def list_changes(services: Services, request: requests.SessionChanges, caller: Caller) -> results.ChangesSummary:
     session_rows = await services.session_rows(request.session_id)
     # In a thread: counting the lines of thousands of diffs takes seconds.
-    return await asyncio.to_thread(changes_summary, session_rows, request.before, request.run_id)
+    return await asyncio.to_thread(changes_summary, session_rows, request.run_id)
 
 
 @handles(requests.SessionDiffs)
 async def read_diffs(services: Services, request: requests.SessionDiffs, caller: Caller) -> results.FileDiffs:
     session_rows = await services.session_rows(request.session_id)
-    return await asyncio.to_thread(file_diffs, session_rows, request.path, request.before, request.run_id)
+    return await asyncio.to_thread(file_diffs, session_rows, request.path, request.run_id)
 
 
 class _ExportedLine(msgspec.Struct, frozen=True):

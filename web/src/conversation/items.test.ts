@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 
 import { DECIDED, RowBuilder } from "../dev/rowBuilder";
 import { ItemBuilder, type Item, type OpenState } from "./items";
-import { buildSegments } from "./timeline";
 
 const none: OpenState = new Map();
 const open = (...keys: string[]): OpenState => new Map(keys.map((key) => [key, true]));
@@ -30,9 +29,9 @@ function outline(item: Item): string {
 }
 
 const shown = (builder: RowBuilder, opened: OpenState = none) =>
-  new ItemBuilder().of(buildSegments(builder.rows), opened, null).map(outline);
+  new ItemBuilder().of(builder.rows, opened, null).map(outline);
 
-test("rows of all tables stand in the order of their places, each run with its end", () => {
+test("rows of all tables are in the order of their positions, and each run has its end", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   builder.message("user", "do it");
@@ -45,7 +44,7 @@ test("rows of all tables stand in the order of their places, each run with its e
   expect(shown(builder)).toEqual(["user do it", "thought hm", "done edit a", "text done", "end success", "user more"]);
 });
 
-test("more than three small calls in a row are outline in one line, that opens", () => {
+test("more than three small calls in a row are one line, which can be expanded", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   const first = builder.call("read", "r1");
@@ -66,14 +65,14 @@ test("more than three small calls in a row are outline in one line, that opens",
   ]);
 });
 
-test("while a run goes on the last of its small calls stay in sight", () => {
+test("while a run goes on, its last small calls are shown one by one", () => {
   const builder = new RowBuilder();
   builder.run();
   for (let at = 0; at < 8; at++) builder.call("read", `r${at}`);
   expect(shown(builder)).toEqual(["group of 5", "done r5", "done r6", "done r7"]);
 });
 
-test("a small call that failed is not folded away", () => {
+test("a small call that failed is not grouped", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   for (let at = 0; at < 9; at++) builder.call("read", `r${at}`, at === 4 ? { status: "failed" } : {});
@@ -107,7 +106,7 @@ test("calls that name each other as their parents are still shown", () => {
   expect(shown(builder).sort()).toEqual(["done a", "done b", "done c", "done d"]);
 });
 
-test("what waits for an answer has a card, and what was answered is outline by its call", () => {
+test("a pending permission has a card, and an answered one is shown by its call", () => {
   const builder = new RowBuilder();
   builder.run();
   const call = builder.call("execute", "rm", { status: "pending", ended_time: null });
@@ -118,18 +117,18 @@ test("what waits for an answer has a card, and what was answered is outline by i
   expect(shown(builder)).toEqual(["denied rm"]);
 });
 
-test("only the first that waits is answered by number keys", () => {
+test("number keys answer only the first pending permission", () => {
   const builder = new RowBuilder();
   builder.run();
   builder.permission("one");
   builder.permission("two");
   const keys = new ItemBuilder()
-    .of(buildSegments(builder.rows), none, null)
+    .of(builder.rows, none, null)
     .flatMap((item) => (item.kind === "permission" ? [item.keys] : []));
   expect(keys).toEqual([true, false]);
 });
 
-test("a file that was written for a call, and the terminal of a call, are no steps of their own", () => {
+test("the files and the terminal of a call are no steps of their own", () => {
   const builder = new RowBuilder();
   builder.run();
   const edit = builder.call("edit", "edit a.py", {
@@ -145,16 +144,16 @@ test("a file that was written for a call, and the terminal of a call, are no ste
   expect(shown(builder)).toEqual(["done edit a.py", "done make", "done Read /w/other.py"]);
 });
 
-test("a call that was running when its run was cut is not shown as running", () => {
+test("a call that was running when its run was interrupted is not shown as running", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   builder.call("execute", "make", { status: "in_progress", ended_time: null });
   builder.put({ ...run, status: "interrupted" });
-  const items = new ItemBuilder().of(buildSegments(builder.rows), none, null);
+  const items = new ItemBuilder().of(builder.rows, none, null);
   expect(items[0]).toMatchObject({ kind: "step", cut: true });
 });
 
-test("words that no run answers stand after the end of the run before them", () => {
+test("a prompt that no run answers comes after the end of the run before it", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   builder.message("user", "do it");
@@ -163,24 +162,26 @@ test("words that no run answers stand after the end of the run before them", () 
   builder.message("user", "/exit", { run_id: null });
   builder.message("assistant", "See you!", { run_id: null });
   expect(shown(builder)).toEqual(["user do it", "text done", "end success", "user /exit", "text See you!"]);
-  const segments = buildSegments(builder.rows);
+  const items = new ItemBuilder();
+  const before = items.of(builder.rows, none, null);
   builder.run();
   builder.message("user", "again");
-  expect(buildSegments(builder.rows, segments).slice(0, 2)).toEqual(segments);
-  expect(buildSegments(builder.rows, segments)[1]).toBe(segments[1]);
+  const after = items.of(builder.rows, none, null);
+  expect(before.map((item, index) => after[index] === item)).toEqual(before.map(() => true));
 });
 
-test("a run that ended without a word is outline to be so", () => {
+test("a run that ended without a message is silent", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   builder.message("user", "hello?");
   builder.put({ ...run, status: "success", stop_reason: "end_turn" });
-  expect(buildSegments(builder.rows)[0]?.isSilent).toBe(true);
+  const end = () => new ItemBuilder().of(builder.rows, none, null).at(-1);
+  expect(end()).toMatchObject({ kind: "end", isSilent: true });
   builder.message("assistant", "here");
-  expect(buildSegments(builder.rows)[0]?.isSilent).toBe(false);
+  expect(end()).toMatchObject({ kind: "end", isSilent: false });
 });
 
-test("what did not change is the same object, so that it is not drawn again", () => {
+test("an item that did not change is the same object, so that it is not rendered again", () => {
   const builder = new RowBuilder();
   const first = builder.run();
   builder.message("user", "one");
@@ -192,20 +193,19 @@ test("what did not change is the same object, so that it is not drawn again", ()
   const long = `${"Words of a paragraph. ".repeat(30)}\n\n`;
   let message = builder.message("assistant", long.repeat(10), { ended: false });
   const items = new ItemBuilder();
-  let segments = buildSegments(builder.rows);
-  const before = items.of(segments, none, null);
+  const before = items.of(builder.rows, none, null);
   for (let chunk = 0; chunk < 5; chunk++) {
     message = builder.put({ ...message, text: `${message.text}more words ` });
-    segments = buildSegments(builder.rows, segments);
+    items.of(builder.rows, none, null);
   }
-  const after = items.of(segments, none, null);
+  const after = items.of(builder.rows, none, null);
   const changed = after.filter((item, at) => item !== before[at]);
   expect(after.length).toBe(before.length);
   expect(changed.map((item) => item.kind)).toEqual(["text"]);
   expect(changed[0]).toBe(after.at(-1));
 });
 
-test("a message that is only being begun is there, and an empty one that ended is not", () => {
+test("a message that has just begun is shown, and an empty one that ended is not", () => {
   const builder = new RowBuilder();
   builder.run();
   const message = builder.message("assistant", "", { ended: false });
@@ -215,13 +215,13 @@ test("a message that is only being begun is there, and an empty one that ended i
   expect(shown(builder)).toEqual(["text x"]);
 });
 
-test("what a reader opened stays open when it is done, and what they closed stays closed", () => {
+test("a step that the reader expanded stays expanded when it is done, and a collapsed one stays collapsed", () => {
   const builder = new RowBuilder();
   builder.run();
   const diff = { type: "diff" as const, path: "a", old_text: null, new_text: "x" };
   const call = builder.call("edit", "edit", { status: "in_progress", ended_time: null, content: [diff] });
   const isOpen = (opened: OpenState) =>
-    new ItemBuilder().of(buildSegments(builder.rows), opened, null).map((item) => "open" in item && item.open);
+    new ItemBuilder().of(builder.rows, opened, null).map((item) => "open" in item && item.open);
   expect(isOpen(none)).toEqual([false]);
   expect(isOpen(open(call.id))).toEqual([true]);
   builder.put({ ...call, status: "completed", ended_time: call.time + 1 });
@@ -230,7 +230,7 @@ test("what a reader opened stays open when it is done, and what they closed stay
   expect(isOpen(new Map([[call.id, false]]))).toEqual([false]);
 });
 
-test("what the agent tells of itself stands where it was told", () => {
+test("a notice of the agent is shown where it came", () => {
   const builder = new RowBuilder();
   builder.run();
   builder.message("user", "go on");
