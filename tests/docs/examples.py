@@ -6,7 +6,8 @@ the command must succeed, and its output is not compared. `…` matches anything
 other. A block after `<!-- not run: why -->` is skipped.
 
 Values that are new in each run may differ: dates and times, durations, and the ids of sessions. A document may use an
-id of its output in later commands. The text after `[y/N]: ` is typed there.
+id of its output in later commands. The text after `[y/N]: `, `Your answer …: ` and `cancel (c): ` is typed there, on a
+terminal.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ _BLOCK = re.compile(
 
 _ID = r"\b(?=[a-f]*\d)(?:[0-9a-f]{12}|[0-9a-f]{6})\b"
 _NEW_EACH_TIME = re.compile(rf"(?P<id>{_ID})|(?P<time>\b\d{{4}}-\d\d-\d\d \d\d:\d\d\b)|(?P<took>\b\d+\.\ds\b)")
-_ANSWER = re.compile(r"(?<=\[y/N\]: )(\w+)$", re.MULTILINE)
+_ANSWER = re.compile(r"^(.*\[y/N\]:|Your answer.*:|.*cancel \(c\):)(?: (\S+))?$", re.MULTILINE)
 
 # The characters of an id that lists show.
 _SHORT = 6
@@ -90,17 +91,18 @@ def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str
         command = [sys.executable, str(program)]
     else:
         command = ["bash", "-c", re.sub(_ID, lambda found: ids.get(found[0], found[0]), example.text)]
-    with _typing(_ANSWER.findall(example.expected or "")) as stdin:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=dict(env),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
+    if dialogue := _ANSWER.findall(example.expected or ""):
+        return _run_on_terminal(example.where, command, folder, env, dialogue)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
     printed = done.stdout.decode("utf-8")
     if example.language == "python":
         (folder / "example.py").unlink()
@@ -109,19 +111,37 @@ def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str
     return printed
 
 
-@contextmanager
-def _typing(answers: list[str]) -> Iterator[int]:
-    """Yield a stdin: a terminal on which the answers are typed, or /dev/null if there are none."""
-    if not answers:
-        yield subprocess.DEVNULL
-        return
+def _run_on_terminal(
+    where: str, command: list[str], folder: Path, env: Mapping[str, str], dialogue: list[tuple[str, str]]
+) -> str:
+    """Run a command on a terminal, type each answer when its question is shown, and return the output."""
     person, terminal = pty.openpty()
-    try:
-        os.write(person, "".join(f"{answer}\n" for answer in answers).encode())
-        yield terminal
-    finally:
+    with subprocess.Popen(
+        command, cwd=folder, env={**env, "TERM": "dumb"}, stdin=terminal, stdout=terminal, stderr=terminal
+    ) as process:
         os.close(terminal)
-        os.close(person)
+        timer = threading.Timer(LIMIT_SECONDS, process.kill)
+        timer.start()
+        shown, answered = "", 0
+        try:
+            while data := _read_terminal(person):
+                shown += data
+                while dialogue and dialogue[0][0] in " ".join(shown[answered:].split()):
+                    os.write(person, f"{dialogue.pop(0)[1]}\n".encode())
+                    answered = len(shown)
+        finally:
+            timer.cancel()
+            os.close(person)
+    assert not dialogue, f"{where} never asked {dialogue[0][0]!r}; it printed:\n{shown}"
+    return shown
+
+
+def _read_terminal(person: int) -> str:
+    """Return the next output on the terminal; empty when every program on it has ended."""
+    try:
+        return os.read(person, 65536).decode("utf-8", "replace")
+    except OSError:  # EIO on Linux, in place of the end of the file
+        return ""
 
 
 def matches(expected: str, printed: str, ids: MutableMapping[str, str]) -> bool:
@@ -130,7 +150,7 @@ def matches(expected: str, printed: str, ids: MutableMapping[str, str]) -> bool:
     `ids` maps the session ids of the document to the real ones; new ones are added.
     """
     new: dict[str, str] = {}
-    parts = [" ".join(part.split()) for part in _ANSWER.sub("", expected).split("…")]
+    parts = [" ".join(part.split()) for part in expected.split("…")]
     pattern = ".*?".join(_pattern(part, ids, new) for part in parts)
     found = re.fullmatch(pattern, " ".join(printed.split()), re.DOTALL)
     for name, group in new.items():
