@@ -8,12 +8,12 @@ from pathlib import Path
 
 from dragoman import PermissionRequest, Run, events
 
-from .conftest import LIMIT
+from .conftest import TIMEOUT_S
 
 
 async def all_events(run: Run) -> list[events.Event]:
     """All events of a run."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         return [event async for event in run]
 
 

@@ -34,7 +34,7 @@ from .catalog import AGENTS, NODE, RealAgent
 from .install import CannotInstall, installed
 from .table import Table
 
-LIMIT = 45.0
+TIMEOUT_S = 45.0
 """Seconds until a test gives up waiting for an agent: the slowest thing here takes about ten."""
 
 
@@ -221,7 +221,7 @@ class Shared:
         self, on_permission: OnPermission | None = None, folder: Path | None = None, **config: Any
     ) -> AsyncIterator[Session]:
         made = self.stage.config(on_permission, folder or self.folder(), **config)
-        async with asyncio.timeout(LIMIT), await self.runtime.open_session(made) as session:
+        async with asyncio.timeout(TIMEOUT_S), await self.runtime.open_session(made) as session:
             yield session
 
 

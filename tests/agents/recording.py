@@ -13,9 +13,9 @@ from dragoman.record.routing import fold_recording
 from . import notes_server
 from .conftest import Frame, Stage, frames_of
 
-LONGEST = 500
+MAX_TEXT_CHARACTERS = 500
 """Characters of a text in a recording that is kept: agents send the whole of their skills and change logs."""
-MOST_COMMANDS = 5
+MAX_COMMANDS = 5
 
 
 class Recording:
@@ -73,7 +73,7 @@ def scrubbed(lines: list[bytes], stage: Stage) -> bytes:
     for place, name in places.items():
         text = text.replace(msgspec.json.encode(place).decode()[1:-1], name)
     cut = (
-        line if len(line) < LONGEST else msgspec.json.encode(_cut(msgspec.json.decode(line))).decode()
+        line if len(line) < MAX_TEXT_CHARACTERS else msgspec.json.encode(_cut(msgspec.json.decode(line))).decode()
         for line in text.splitlines()
     )
     return "".join(f"{line}\n" for line in cut).encode()
@@ -81,12 +81,12 @@ def scrubbed(lines: list[bytes], stage: Stage) -> bytes:
 
 def _cut(value: Any) -> Any:
     match value:
-        case str() if len(value) > LONGEST:
-            return value[:LONGEST] + "…"
+        case str() if len(value) > MAX_TEXT_CHARACTERS:
+            return value[:MAX_TEXT_CHARACTERS] + "…"
         case list():
             return [_cut(each) for each in value]
         case dict():
-            few = {key: each[:MOST_COMMANDS] for key, each in value.items() if key == "availableCommands"}
+            few = {key: each[:MAX_COMMANDS] for key, each in value.items() if key == "availableCommands"}
             return {key: _cut(few.get(key, each)) for key, each in value.items()}
         case _:
             return value

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from .acts import allow
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 async def worked(stage: Stage, directive: str) -> set[str]:
     """Has the agent do it, with everything allowed; returns the methods that it called of us meanwhile."""
-    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(allow) as session:
         await session.run(f"{directive}[[say:It is done.]]")
     return {frame.method for frame in stage.frames if frame.dir == "in" and frame.method and frame.id is not None}
 

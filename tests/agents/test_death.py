@@ -11,7 +11,7 @@ import pytest
 from dragoman import PermissionRequest, events
 from dragoman.errors import AgentCrashed
 
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -33,7 +33,7 @@ async def test_an_agent_that_is_killed_while_idle_is_reported(stage: Stage) -> N
             heard.append(event)
             gone.set()
 
-    async with asyncio.timeout(LIMIT), stage.session(on_event=hear) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(on_event=hear) as session:
         kill(stage)
         await gone.wait()
         assert [(error.kind, error.run_id) for error in heard] == [("AgentCrashed", None)]
@@ -43,7 +43,7 @@ async def test_an_agent_that_is_killed_while_idle_is_reported(stage: Stage) -> N
 
 
 async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_said(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.session() as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session() as session:
         run = session.run("[[slow:1000:0.05]]")
         async for event in run:
             if isinstance(event, events.AssistantDelta):
@@ -66,7 +66,7 @@ async def test_an_agent_that_is_killed_while_a_permission_waits_is_reported(stag
         await asyncio.Event().wait()
         return True
 
-    async with asyncio.timeout(LIMIT), stage.session(think_for_ever) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(think_for_ever) as session:
         run = session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
         task = asyncio.create_task(run.result())
         await permission_requested.wait()

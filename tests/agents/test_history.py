@@ -20,7 +20,7 @@ from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.testing.tee import recorded
 
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it; one agent looks at the clock's minute.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -72,7 +72,7 @@ class JournaledStage:
 
 async def test_every_line_is_kept_in_the_order_of_the_wire(stage: Stage) -> None:
     """Copilot, goose and nanocoder send updates of a session before the answer that names it."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         journaled = await JournaledStage.of(stage)
         async with journaled.session() as session:
             await session.run("[[say:One. Two. Three.]]")
@@ -117,7 +117,7 @@ async def a_long_talk(journaled: JournaledStage) -> SessionHandle:
 
 async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage: Stage) -> None:
     """Gemini tells most of it after it has answered `session/load`."""
-    async with asyncio.timeout(2 * LIMIT + stage.agent.load_after):
+    async with asyncio.timeout(2 * TIMEOUT_S + stage.agent.load_after):
         journaled = await JournaledStage.of(stage)
         handle = await a_long_talk(journaled)
         before = await journaled.rows(handle)
@@ -141,7 +141,7 @@ async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage:
 
 async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
     """Nanocoder tells the history again though it was only to resume."""
-    async with asyncio.timeout(2 * LIMIT):
+    async with asyncio.timeout(2 * TIMEOUT_S):
         journaled = await JournaledStage.of(stage)
         async with journaled.session() as session:
             if not session.capabilities().resume:
@@ -159,7 +159,7 @@ async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
 async def test_what_was_said_elsewhere_is_noticed_when_the_session_is_loaded(stage: Stage) -> None:
     if stage.agent.load_after:
         pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
-    async with asyncio.timeout(3 * LIMIT):
+    async with asyncio.timeout(3 * TIMEOUT_S):
         journaled = await JournaledStage.of(stage)
         async with journaled.session() as session:
             await session.run("[[say:The word is azure.]]")

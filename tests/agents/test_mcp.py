@@ -12,7 +12,7 @@ from dragoman.wire.vocabulary import McpServerHttp, McpServerStdio
 
 from . import notes_server
 from .acts import Pipe, allow
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -41,7 +41,7 @@ async def test_the_tool_of_an_mcp_server_over_stdio_is_used(stage: Stage) -> Non
     stage.more_env = stage.agent.mcp_env
     pipe = Pipe(stage.folder.parent / "alive")
     server = McpServerStdio(name="notes", command=sys.executable, args=(notes_server.__file__, str(pipe.path)), env=())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with stage.session(allow, mcp_servers=(server,)) as session:
             await tool_is_used(stage, session)
         assert await pipe.next_line() == b""  # the server has ended too
@@ -51,7 +51,7 @@ async def test_the_tool_of_an_mcp_server_over_stdio_is_used(stage: Stage) -> Non
 async def test_the_tool_of_an_mcp_server_over_http_is_used(stage: Stage) -> None:
     stage.more_env = stage.agent.mcp_env
     with notes_server.over_http() as url:
-        async with asyncio.timeout(LIMIT), stage.runtime() as runtime:
+        async with asyncio.timeout(TIMEOUT_S), stage.runtime() as runtime:
             if not runtime.capabilities().mcp_http:
                 pytest.skip(f"{stage.agent.id} does not offer mcpCapabilities.http")
             server = McpServerHttp(name="notes", url=url, headers=())

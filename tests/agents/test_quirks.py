@@ -12,7 +12,7 @@ from dragoman.config import load
 from dragoman.testing.model.conversation import AUXILIARY_REPLY
 
 from .catalog import AGENTS
-from .conftest import LIMIT, staged
+from .conftest import TIMEOUT_S, staged
 from .quirks import NOT_ON_THE_WIRE, PINS
 from .recording import Recording, scrubbed
 
@@ -52,7 +52,7 @@ async def test_the_quirk_is_there_and_is_recorded(
     name, quirk = live
     [agent] = [agent for agent in AGENTS if agent.id == name]
     auxiliary_reply = AUXILIARY_REPLY if PINS[live].errands else None
-    limit = LIMIT + agent.load_after
+    limit = TIMEOUT_S + agent.load_after
     async with (
         staged(agent, tmp_path, request.config, auxiliary_reply=auxiliary_reply) as stage,
         asyncio.timeout(limit),

@@ -13,7 +13,7 @@ from dragoman.errors import AgentCrashed, DragomanError, RequestFailed
 from dragoman.host.permission import PermissionAnswer
 
 from .acts import Tool, all_events, allow, refuse
-from .conftest import LIMIT, Stage, processes
+from .conftest import TIMEOUT_S, Stage, processes
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -68,7 +68,7 @@ async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
     async def allow_always(request: PermissionRequest) -> PermissionAnswer:
         return request.allow(always=True)
 
-    async with asyncio.timeout(LIMIT), stage.session(allow_always) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(allow_always) as session:
         prompt = f"{stage.agent.run('install -m 644 /dev/null made.txt')}[[say:It is done.]]"
         resolved: list[str | None] = []
         for _ in range(2):
@@ -85,7 +85,7 @@ async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
 
 
 async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.session() as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session() as session:
         run = session.run("[[slow:1000:0.05]]")
         async for event in run:
             if isinstance(event, events.AssistantDelta):
@@ -107,7 +107,7 @@ async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None
         await asyncio.Event().wait()
         return True
 
-    async with asyncio.timeout(LIMIT), stage.session(think_for_ever) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(think_for_ever) as session:
         run = session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
         await permission_requested.wait()
         assert session.status() == "waiting"
@@ -122,7 +122,7 @@ async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None
 
 
 async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(allow) as session:
         tool = Tool(stage.folder / "begun")
         run = session.run(f"{stage.agent.run(tool.command)}[[say:It went on.]]")
         task = asyncio.create_task(run.result())
@@ -134,7 +134,7 @@ async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
 
 async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None:
     """The fixture checks after every test that no process is left."""
-    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session(allow) as session:
         tool = Tool(stage.folder / "begun")
         task = asyncio.create_task(session.run(stage.agent.run(tool.command)).result())
         await tool.begun()
@@ -154,7 +154,7 @@ async def made_before(stage: Stage) -> dragoman.SessionHandle:
 
 
 async def test_a_loaded_session_has_its_history_and_its_memory(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT + stage.agent.load_after):
+    async with asyncio.timeout(TIMEOUT_S + stage.agent.load_after):
         handle = await made_before(stage)
         async with stage.runtime() as runtime:
             session = await runtime.load_session(handle)
@@ -167,7 +167,7 @@ async def test_a_loaded_session_has_its_history_and_its_memory(stage: Stage) -> 
 
 
 async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with stage.session() as session:
             if not session.capabilities().resume:
                 pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.resume")
@@ -181,7 +181,7 @@ async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
 async def test_the_front_door_opens_a_session_and_another_process_continues_it(stage: Stage) -> None:
     if stage.agent.load_after:
         pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with dragoman.open_session(stage.agent.id, cwd=stage.folder, env=stage.env) as session:
             await session.run("[[say:The word is azure.]]")
             handle = session.snapshot()
@@ -191,7 +191,7 @@ async def test_the_front_door_opens_a_session_and_another_process_continues_it(s
 
 
 async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with stage.session() as session:
             if not session.capabilities().list:
                 pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.list")
@@ -203,7 +203,7 @@ async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
 
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Stage, status: int) -> None:
-    async with asyncio.timeout(LIMIT), stage.session() as session:
+    async with asyncio.timeout(TIMEOUT_S), stage.session() as session:
         run = session.run(f"[[http:{status}]]")
         if status == 500 and stage.agent.retries_for_long:
             task = asyncio.create_task(run.result())

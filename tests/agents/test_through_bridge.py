@@ -14,7 +14,7 @@ from remote.real_server import real_server
 
 from .acts import all_events, allow
 from .catalog import AGENTS, RealAgent
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -43,7 +43,7 @@ async def client(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_prompt_is_answered_in_deltas_and_in_order(stage: Stage, client: Client) -> None:
-    async with asyncio.timeout(LIMIT), client.open_session(stage.agent.id, cwd=stage.folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session(stage.agent.id, cwd=stage.folder) as session:
         capabilities = session.capabilities()
         assert (capabilities.protocol_version, capabilities.agent_version) == (1, stage.agent.reported)
         seen = await all_events(session.run("[[say:One. Two. Three. Four.]]"))
@@ -64,7 +64,7 @@ async def test_a_permission_is_asked_of_the_program(stage: Stage, client: Client
         permissions.append(request)
         return allowed
 
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with client.open_session(stage.agent.id, cwd=stage.folder, on_permission=ask) as session:
             seen = await all_events(session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
     assert (stage.folder / "made.txt").exists() == allowed
@@ -75,7 +75,7 @@ async def test_a_permission_is_asked_of_the_program(stage: Stage, client: Client
 
 
 async def test_a_run_is_cancelled_and_the_session_goes_on(stage: Stage, client: Client) -> None:
-    async with asyncio.timeout(LIMIT), client.open_session(stage.agent.id, cwd=stage.folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session(stage.agent.id, cwd=stage.folder) as session:
         run = session.run("[[slow:400:0.05]]")
         async for event in run:
             if isinstance(event, events.AssistantDelta):
@@ -86,7 +86,7 @@ async def test_a_run_is_cancelled_and_the_session_goes_on(stage: Stage, client: 
 
 
 async def test_an_agent_is_restarted_and_remembers(stage: Stage, client: Client) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with client.open_session(stage.agent.id, cwd=stage.folder, on_permission=allow) as session:
             await session.run("The code word is heliotrope. [[say:Heard.]]")
             await session.restart(reload=True)

@@ -23,7 +23,7 @@ from translate.watched import modes, until, until_said
 
 from .acts import allow
 from .catalog import AGENTS, RealAgent
-from .conftest import LIMIT, Stage
+from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -108,7 +108,7 @@ def _gate(stage: Stage, tmp_path: Path) -> tuple[Path, str]:
 async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: Stage, tmp_path: Path) -> None:
     gate, call = _gate(stage, tmp_path)
     prompt = f"[[tool:{call}]][[say:Gone through.]]"
-    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal):
+    async with asyncio.timeout(TIMEOUT_S), MemoryJournal() as journal, _watcher(stage, journal):
         async with _started(stage, prompt) as process:
             await until(journal, lambda entries: any(entry.kind == "tool_call" for entry in entries))
             assert process.returncode is None
@@ -126,7 +126,7 @@ async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: S
 
 
 async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal) as watch:
+    async with asyncio.timeout(TIMEOUT_S), MemoryJournal() as journal, _watcher(stage, journal) as watch:
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
@@ -148,7 +148,7 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
 
 
 async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_session(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal) as watch:
+    async with asyncio.timeout(TIMEOUT_S), MemoryJournal() as journal, _watcher(stage, journal) as watch:
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
@@ -175,7 +175,7 @@ async def test_a_client_on_the_socket_sees_it_live(
 ) -> None:
     home = _watching(stage, tmp_path, monkeypatch)
     gate, call = _gate(stage, tmp_path)
-    async with asyncio.timeout(LIMIT), real_server(home) as server, server.client() as talk:
+    async with asyncio.timeout(TIMEOUT_S), real_server(home) as server, server.client() as talk:
         await talk.send(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]") as process:
             listed = await talk.until(
@@ -195,7 +195,7 @@ async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
 ) -> None:
     home = _watching(stage, tmp_path, monkeypatch)
     _, call = _gate(stage, tmp_path)
-    async with asyncio.timeout(LIMIT), real_server(home) as server, server.client() as talk:
+    async with asyncio.timeout(TIMEOUT_S), real_server(home) as server, server.client() as talk:
         await talk.send(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
             listed = await talk.until(

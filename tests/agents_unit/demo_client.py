@@ -59,7 +59,7 @@ from dragoman.wire.vocabulary import (
 T = TypeVar("T")
 
 # No wait in these tests takes longer than milliseconds when all is well.
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 NOTHING = ClientCapabilities()
 FILES = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True, write_text_file=True))
@@ -217,7 +217,7 @@ class Client:
     # -- what a test does with it
 
     async def request(self, method: str, params: object, answer: type[T]) -> T:
-        return msgspec.json.decode(await self.connection.request(method, params, timeout=LIMIT), type=answer)
+        return msgspec.json.decode(await self.connection.request(method, params, timeout=TIMEOUT_S), type=answer)
 
     async def initialize(self) -> InitializeResponse:
         params = {"protocolVersion": 1, "clientCapabilities": self.capabilities}
@@ -239,7 +239,7 @@ class Client:
         return self.connection.call("session/prompt", {"sessionId": self.session_id, "prompt": blocks})
 
     async def finish(self, call: Call) -> PromptResponse:
-        return msgspec.json.decode(await self.connection.result(call, timeout=LIMIT), type=PromptResponse)
+        return msgspec.json.decode(await self.connection.result(call, timeout=TIMEOUT_S), type=PromptResponse)
 
     async def prompt(self, *prompt: str | object) -> PromptResponse:
         return await self.finish(self.start(*prompt))
@@ -249,7 +249,7 @@ class Client:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Returns as soon as the condition holds; it is looked at whenever something came in."""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -327,11 +327,11 @@ class Lifeline:
         self._reader = reader
 
     async def wait_open(self) -> None:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             assert await self._reader.readline() == b"here\n"
 
     async def released(self) -> None:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             assert await self._reader.read() == b""
 
 
@@ -377,7 +377,7 @@ async def demo(
     agent.attach(theirs)
     async with _client(near, capabilities, initialize) as client:
         yield client
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await theirs.wait_ended()
         await theirs.close()
 
@@ -455,7 +455,7 @@ async def demo_process(
         yield client
         assert process.stdin is not None
         process.stdin.close()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await client.connection.wait_ended()
             await process.wait()
     finally:

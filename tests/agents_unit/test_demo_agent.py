@@ -35,7 +35,7 @@ from dragoman.wire.vocabulary import (
     UserMessageChunk,
 )
 
-from .demo_client import LIMIT, TERMINAL, Client, demo, names
+from .demo_client import TERMINAL, TIMEOUT_S, Client, demo, names
 
 SWITCHES = ClientCapabilities(
     session=ClientSessionCapabilities(
@@ -58,7 +58,7 @@ def home(tmp_path: Path) -> Path:
 
 async def refused(client: Client, method: str, params: object) -> RequestFailed:
     with pytest.raises(RequestFailed) as refusal:
-        await client.connection.request(method, params, timeout=LIMIT)
+        await client.connection.request(method, params, timeout=TIMEOUT_S)
     return refusal.value
 
 
@@ -84,7 +84,7 @@ async def test_it_introduces_itself_with_what_it_can_do_and_no_more(home: Path) 
 
 async def test_a_newer_client_is_answered_with_the_version_that_it_speaks(home: Path) -> None:
     async with demo(home, initialize=False) as client:
-        raw = await client.connection.request("initialize", {"protocolVersion": 99}, timeout=LIMIT)
+        raw = await client.connection.request("initialize", {"protocolVersion": 99}, timeout=TIMEOUT_S)
         assert msgspec.json.decode(raw)["protocolVersion"] == 1
 
 
@@ -118,10 +118,10 @@ async def test_where_login_is_required_nothing_opens_before_it_and_after_logout(
             assert isinstance(refusal, AuthenticationRequired)
             assert refusal.data["authMethods"][0]["id"] == "demo-login"
         assert (await refused(client, "authenticate", {"methodId": "nonsense"})).code == -32602
-        await client.connection.request("authenticate", {"methodId": "demo-login"}, timeout=LIMIT)
+        await client.connection.request("authenticate", {"methodId": "demo-login"}, timeout=TIMEOUT_S)
         await client.new(work)
         await client.prompt("hello")
-        await client.connection.request("logout", None, timeout=LIMIT)
+        await client.connection.request("logout", None, timeout=TIMEOUT_S)
         with pytest.raises(AuthenticationRequired):
             await client.prompt("hello")
 
@@ -385,7 +385,7 @@ async def test_a_closed_session_ends_its_turn_and_can_be_opened_again(home: Path
         session_id = (await client.new(work)).session_id
         call = client.start("sleep 1000")
         await client.until(lambda: client.text)
-        await client.connection.request("session/close", {"sessionId": session_id}, timeout=LIMIT)
+        await client.connection.request("session/close", {"sessionId": session_id}, timeout=TIMEOUT_S)
         assert (await client.finish(call)).stop_reason == "cancelled"
         with pytest.raises(RequestFailed, match="not open"):
             await client.prompt("hello")
@@ -398,13 +398,13 @@ async def test_a_deleted_session_does_not_come_back(home: Path, work: Path) -> N
         session_id = (await client.new(work)).session_id
         call = client.start("sleep 1000")
         await client.until(lambda: client.text)
-        await client.connection.request("session/delete", {"sessionId": session_id}, timeout=LIMIT)
+        await client.connection.request("session/delete", {"sessionId": session_id}, timeout=TIMEOUT_S)
         assert (await client.finish(call)).stop_reason == "cancelled"
         assert (await listed(client)).sessions == ()
         assert await refused(client, "session/load", {"sessionId": session_id, "cwd": str(work), "mcpServers": []})
         assert names(home) == []
         # Gone is gone: asking again is no error.
-        await client.connection.request("session/delete", {"sessionId": session_id}, timeout=LIMIT)
+        await client.connection.request("session/delete", {"sessionId": session_id}, timeout=TIMEOUT_S)
 
 
 # -- modes and options
@@ -457,10 +457,10 @@ async def test_mode_and_mode_option_are_one(home: Path, work: Path) -> None:
     async with demo(home) as client:
         session_id = (await client.new(work)).session_id
         params = {"sessionId": session_id, "modeId": "plan"}
-        await client.connection.request("session/set_mode", params, timeout=LIMIT)
+        await client.connection.request("session/set_mode", params, timeout=TIMEOUT_S)
         assert values(client.of(ConfigOptionUpdate)[-1].config_options)["mode"] == "plan"
         option = {"sessionId": session_id, "configId": "mode", "value": "ask"}
-        await client.connection.request("session/set_config_option", option, timeout=LIMIT)
+        await client.connection.request("session/set_config_option", option, timeout=TIMEOUT_S)
         assert client.of(CurrentModeUpdate)[-1].current_mode_id == "ask"
         response = await client.load(session_id, work)
         assert response.modes is not None

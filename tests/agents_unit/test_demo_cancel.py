@@ -16,7 +16,7 @@ from dragoman.wire.vocabulary import (
     ElicitationFormCapabilities,
 )
 
-from .demo_client import FILES, LIMIT, NOTHING, SIGN, TERMINAL, Client, demo, lifeline
+from .demo_client import FILES, NOTHING, SIGN, TERMINAL, TIMEOUT_S, Client, demo, lifeline
 
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 
@@ -174,7 +174,7 @@ async def test_what_was_said_before_the_cancel_comes_before_its_answer(tmp_path:
         call = client.start("flood 10m")
         await client.until(lambda: len(client.of(AgentMessageChunk)) > 500)
         client.cancel()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await client.connection.result(call)
         count = len(client.of(AgentMessageChunk))
         assert client.text == "".join(f"drop {number}\n" for number in range(1, count + 1))

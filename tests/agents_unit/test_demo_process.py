@@ -14,7 +14,7 @@ import pytest
 from dragoman.errors import AuthenticationRequired, DragomanError
 from dragoman.wire.vocabulary import AgentMessageChunk, UserMessageChunk
 
-from .demo_client import FILES, LIMIT, SIGN, TERMINAL, demo_process, lifeline
+from .demo_client import FILES, SIGN, TERMINAL, TIMEOUT_S, demo_process, lifeline
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_login_is_required_where_the_environment_says_so(home: Path, work:
     async with demo_process(home, DRAGOMAN_DEMO_AUTH="required") as agent:
         with pytest.raises(AuthenticationRequired):
             await agent.new(work)
-        await agent.connection.request("authenticate", {"methodId": "demo-login"}, timeout=LIMIT)
+        await agent.connection.request("authenticate", {"methodId": "demo-login"}, timeout=TIMEOUT_S)
         await agent.new(work)
 
 
@@ -129,7 +129,7 @@ async def test_a_signal_stops_a_command_too(home: Path, work: Path, number: sign
             agent.start(f"run exec 3>pipe; {SIGN}; sleep 1000")
             await line.wait_open()
             agent.process.send_signal(number)
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(TIMEOUT_S):
                 await agent.process.wait()
         await line.released()
     assert agent.process.returncode == 128 + number
@@ -142,7 +142,7 @@ async def test_requests_that_were_sent_before_the_end_of_stdin_are_still_answere
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "DRAGOMAN_DEMO_HOME": str(home)},
     )
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
         out, _ = await process.communicate(line)
     assert out.startswith(b'{"id":1,"result":{"protocolVersion":1')
@@ -154,7 +154,7 @@ def test_started_without_a_client_it_says_how_to_talk_to_it() -> None:
         [sys.executable, "-m", "dragoman.agents.demo"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=LIMIT,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 2

@@ -50,7 +50,7 @@ from dragoman.wire.vocabulary import (
     UsageUpdate,
 )
 
-from .demo_client import FILES, LIMIT, Client, demo, names
+from .demo_client import FILES, TIMEOUT_S, Client, demo, names
 
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 PAGES = ClientCapabilities(elicitation=ElicitationCapabilities(url=ElicitationUrlCapabilities()))
@@ -151,7 +151,7 @@ async def test_the_thought_level_makes_it_think_before_anything(tmp_path: Path) 
         for level, paragraphs in (("low", 1), ("high", 2)):
             client.updates.clear()
             params = {"sessionId": client.session_id, "configId": "thought_level", "value": level}
-            await client.connection.request("session/set_config_option", params, timeout=LIMIT)
+            await client.connection.request("session/set_config_option", params, timeout=TIMEOUT_S)
             await client.prompt("hello")
             assert len(client.thoughts.split("\n\n")) == paragraphs
 
@@ -428,7 +428,7 @@ async def test_login_is_wanted_until_it_was_given(tmp_path: Path) -> None:
         with pytest.raises(AuthenticationRequired) as refusal:
             await client.prompt("login")
         assert refusal.value.data["authMethods"][0]["id"] == "demo-login"
-        await client.connection.request("authenticate", {"methodId": "demo-login"}, timeout=LIMIT)
+        await client.connection.request("authenticate", {"methodId": "demo-login"}, timeout=TIMEOUT_S)
         await client.prompt("login")
         assert "You are logged in" in client.text
 
@@ -492,6 +492,6 @@ async def test_word_by_word_can_be_switched_off(tmp_path: Path) -> None:
     async with demo(tmp_path, FILES) as client:
         await client.new(tmp_path)
         params = {"sessionId": client.session_id, "configId": "word_by_word", "type": "boolean", "value": False}
-        await client.connection.request("session/set_config_option", params, timeout=LIMIT)
+        await client.connection.request("session/set_config_option", params, timeout=TIMEOUT_S)
         await client.prompt("hello")
         assert len(client.of(AgentMessageChunk)) == 2  # a paragraph each

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import pytest
 
 from agents.catalog import AGENTS, RealAgent
-from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
+from agents.conftest import TIMEOUT_S, Stage, stage  # noqa: F401 (a fixture)
 from dragoman.errors import BudgetExceeded, BudgetNotReported, DeadlineExceeded, DragomanError, OutputInvalid
 from dragoman.evaluation.attempt import SERVER
 from dragoman.evaluation.budget import Budget
@@ -39,7 +39,7 @@ def handing_over(value: Any) -> str:
 
 async def evaluated(stage: Stage, prompt: str, **options: Any) -> PromptResponse[Any]:  # noqa: F811 (the fixture)
     stage.more_env = stage.agent.mcp_env
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         settings = {"cwd": stage.folder, "max_rounds": ROUNDS, "retry": NO_RETRY, **options}
         response: PromptResponse[Any] = await evaluate(stage.spec, prompt, **settings)
         return response
@@ -166,7 +166,7 @@ async def test_a_deadline_in_the_middle_of_a_tool_ends_it(stage: Stage) -> None:
                 stage, "[[tool:~stand_by {}]]", tools=[stand_by], deadline=deadline, guards=lambda _: "Call it."
             )
         deadline *= 2
-        if begun.is_set() or deadline > LIMIT:  # a busy machine may not have come to the tool
+        if begun.is_set() or deadline > TIMEOUT_S:  # a busy machine may not have come to the tool
             break
     assert begun.is_set()
     assert failed.value.result.stats.limit == "deadline"

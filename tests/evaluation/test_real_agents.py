@@ -10,7 +10,7 @@ import pytest
 
 from agents.acts import allow
 from agents.catalog import AGENTS, RealAgent
-from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
+from agents.conftest import TIMEOUT_S, Stage, stage  # noqa: F401 (a fixture)
 from dragoman import RunResult, Session
 from dragoman.evaluation.server import ToolServer
 from dragoman.evaluation.tool import ToolError, tool
@@ -56,7 +56,7 @@ async def test_our_function_is_called_and_each_call_is_found_among_the_agents(
     transport: str,
 ) -> None:
     stage.more_env = stage.agent.mcp_env
-    async with asyncio.timeout(LIMIT), ToolServer([look_up]) as server, stage.runtime() as runtime:
+    async with asyncio.timeout(TIMEOUT_S), ToolServer([look_up]) as server, stage.runtime() as runtime:
         assert runtime.capabilities().mcp_http
         entry = server.for_agent(http=transport == "http")
         session = await runtime.open_session(stage.config(allow, mcp_servers=(entry,)))

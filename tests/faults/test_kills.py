@@ -23,7 +23,7 @@ from dragoman.testing.scripted import Turn
 HERE = Path(__file__).parent
 SESSIONS = 20
 KILLS = int(os.environ.get("DRAGOMAN_KILLS", "25"))
-LIMIT = 120.0
+TIMEOUT_S = 120.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * KILLS)]
 
@@ -67,7 +67,7 @@ async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> 
     for number in range(KILLS):
         folder = tmp_path / str(number)
         folder.mkdir()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             reported = await kill_once(folder, chance)
             copy = (folder / "copy").read_bytes().splitlines() if (folder / "copy").exists() else []
             async with Hub(folder / "home") as hub:
@@ -89,7 +89,7 @@ async def test_what_a_living_process_runs_is_left_alone_when_another_looks(tmp_p
         return await turn.wait_cancelled()
 
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         Hub(tmp_path / "home") as hub,
         session_of(script, runtime={"journal_client": hub.journal_client}) as session,
     ):

@@ -23,7 +23,7 @@ from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request, RequestId, RpcError
 from dragoman.workspace import Workspace
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 ONCE = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
@@ -136,7 +136,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         return made[-1]
 
     yield build
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for commands in made:
             await commands.terminals.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.host.terminal.output import Chunk
 from dragoman.host.terminal.terminal import Terminal
 
-from .conftest import LIMIT, Agent
+from .conftest import TIMEOUT_S, Agent
 
 # In `_meta`: the command is to have no terminal.
 PIPES = {"dragoman": {"pty": False}}
@@ -42,7 +42,7 @@ async def create(agent: Agent, command: str, *args: str, **more: Any) -> str:
 
 
 async def wait(agent: Agent, terminal: str) -> dict[str, Any]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         return await agent.ask("terminal/wait_for_exit", terminalId=terminal)
 
 
@@ -58,7 +58,7 @@ async def ran(agent: Agent, command: str, *args: str, **more: Any) -> dict[str, 
 
 async def until(terminal: Terminal, word: bytes) -> bytes:
     seen = b""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async for chunk in terminal.follow():
             seen += chunk.data
             if word in seen:
@@ -67,5 +67,5 @@ async def until(terminal: Terminal, word: bytes) -> bytes:
 
 
 async def everything(terminal: Terminal, after: int = 0) -> list[Chunk]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         return [chunk async for chunk in terminal.follow(after)]

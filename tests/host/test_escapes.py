@@ -25,7 +25,7 @@ import pytest
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
-from .conftest import LIMIT, Agent, Build
+from .conftest import TIMEOUT_S, Agent, Build
 
 SECRET = "the secret of the canary"
 INSIDE = "what is inside"
@@ -204,7 +204,7 @@ async def test_no_way_leads_out(agent: Agent, workspace: Workspace, outside: Pat
     inside = workspace.cwd
     arrange(inside, outside)
     before = state_of(tmp_path)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         messages = await refused(agent, path.format(inside=inside, outside=outside))
     for message in messages:
         assert message.startswith("path: ")
@@ -282,7 +282,7 @@ async def test_rings_and_endless_chains_of_links_end(agent: Agent, workspace: Wo
     (inside / "zigzags").symlink_to("/".join(["zigzag"] * 30))
     (inside / "sub").mkdir()
     before = state_of(inside)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for name in ("a", "a/x", "itself", "itself/x", "deeper", "chain-59", "bomb-29/file.txt", "zigzags/file.txt"):
             for message in await refused(agent, f"{inside}/{name}"):
                 assert "path: " in message

@@ -20,7 +20,7 @@ from dragoman.host import files
 from dragoman.host.permission import PermissionRequest
 from dragoman.workspace import Workspace
 
-from .conftest import LIMIT, Agent, Build
+from .conftest import TIMEOUT_S, Agent, Build
 
 LINES = "one\ntwo\r\nthree\n\nfünf"
 
@@ -114,7 +114,7 @@ async def test_a_byte_order_mark_is_read_as_it_is(agent: Agent, file: Path) -> N
 async def test_a_line_is_not_looked_for_without_end(agent: Agent, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_SEARCH_BYTES", 1024 * 1024)
     os.truncate(file, 1 << 40)  # a terabyte of nothing, which takes no space
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         error = await agent.refused("fs/read_text_file", path=str(file), line=9)
     assert error.code == -32602
     assert error.message.startswith("line: is not within the first 1048576 bytes")
@@ -157,7 +157,7 @@ async def test_only_regular_files_are_read_and_written(
         monkeypatch.chdir(workspace.cwd)
         unix.bind("socket")  # the absolute path may be too long for a socket
         link.symlink_to("/dev/null")
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             for path in (folder, fifo, workspace.cwd / "socket", link):
                 for error in (
                     await agent.refused("fs/read_text_file", path=str(path)),
@@ -252,7 +252,7 @@ except RpcRefusal as refusal:
         [sys.executable, "-c", script, str(workspace.cwd), str(file)],
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=TIMEOUT_S,
         check=True,
     )
     assert done.stdout == f"{file}: File too large; the old file is unchanged\n"
@@ -429,7 +429,7 @@ async def test_cancel_pending_refuses_a_write_that_waits(agent_with: Build, file
         return True
 
     agent = agent_with(on_permission=never)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         writing = asyncio.create_task(agent.refused("fs/write_text_file", path=str(file), content="x"))
         await was_asked.wait()
         agent.host.cancel_pending()

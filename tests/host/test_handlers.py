@@ -16,7 +16,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
-from .conftest import LIMIT, NO, ONCE, Build
+from .conftest import NO, ONCE, TIMEOUT_S, Build
 
 
 class Buffers:
@@ -259,7 +259,7 @@ async def test_a_terminal_that_is_made_while_the_session_ends_is_released_too() 
     await asyncio.sleep(0)
     await terminals.close()
     screens.making.set()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(RpcRefusal):
             await making
     assert screens.calls == ["create ls", "release screen-1"]
@@ -309,7 +309,7 @@ async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, wor
     agent = agent_with(access="ask", on_permission=ask, file_handler=buffers)
     path = str(workspace.cwd / "a")
     writing = asyncio.ensure_future(agent.refused("fs/write_text_file", path=path, content="new"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await reading.wait()
         await agent.host.close()
         go_on.set()

@@ -21,7 +21,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
-from .conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build
+from .conftest import ALWAYS, NO, ONCE, TIMEOUT_S, Agent, Build
 
 YES_ONCE = {"outcome": "selected", "optionId": "yes"}
 NO_ONCE = {"outcome": "selected", "optionId": "no"}
@@ -152,7 +152,7 @@ async def test_a_callback_that_is_cancelled_by_others_denies(agent_with: Build) 
 
 async def test_a_plain_function_that_waits_stops_nothing_else(agent_with: Build) -> None:
     released = threading.Event()
-    agent = agent_with(on_permission=lambda request: released.wait(LIMIT) if request.title == "slow" else True)
+    agent = agent_with(on_permission=lambda request: released.wait(TIMEOUT_S) if request.title == "slow" else True)
     slow = asyncio.create_task(agent.permission(title="slow"))
     assert await agent.permission(title="quick") == YES_ONCE
     assert not slow.done()
@@ -177,7 +177,7 @@ async def test_two_requests_at_once_get_each_its_own_answer(agent_with: Build) -
     agent = agent_with(on_permission=person)
     first = asyncio.create_task(agent.permission(title="first"))
     second = asyncio.create_task(agent.permission(title="second"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert {(await person.requests.get()).title, (await person.requests.get()).title} == {"first", "second"}
         assert agent.host.pending == 2
         person.answers["second"].set_result(False)
@@ -192,7 +192,7 @@ async def test_cancel_pending_answers_all_that_wait_at_once(agent_with: Build) -
     person = Person()
     agent = agent_with(on_permission=person)
     tasks = [asyncio.create_task(agent.permission(title=f"request {number}")) for number in range(5)]
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for _ in tasks:
             await person.requests.get()
         agent.host.cancel_pending()
@@ -208,18 +208,18 @@ async def test_a_late_answer_gains_nothing(agent_with: Build) -> None:
 
     def slow(request: PermissionRequest) -> bool:
         was_asked.set()
-        released.wait(LIMIT)
+        released.wait(TIMEOUT_S)
         answered.set()
         return True
 
     agent = agent_with(on_permission=slow)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         asking = asyncio.create_task(agent.permission())
-        await asyncio.to_thread(was_asked.wait, LIMIT)
+        await asyncio.to_thread(was_asked.wait, TIMEOUT_S)
         agent.host.cancel_pending()
         assert await asking == CANCELLED
         released.set()
-        await asyncio.to_thread(answered.wait, LIMIT)
+        await asyncio.to_thread(answered.wait, TIMEOUT_S)
     assert [by for _, by, _ in agent.decisions] == ["cancel"]
 
 
@@ -227,7 +227,7 @@ async def test_an_answer_that_comes_with_the_cancel_loses(agent_with: Build) -> 
     person = Person()
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="x"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await person.requests.get()
         person.answers["x"].set_result(True)
         agent.host.cancel_pending()
@@ -242,18 +242,18 @@ async def test_a_late_coroutine_is_never_awaited_and_nobody_complains(agent_with
 
     def slow(request: PermissionRequest) -> Any:
         was_asked.set()
-        released.wait(LIMIT)
+        released.wait(TIMEOUT_S)
         answered.set()
         return late()
 
     agent = agent_with(on_permission=slow)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         asking = asyncio.create_task(agent.permission())
-        await asyncio.to_thread(was_asked.wait, LIMIT)
+        await asyncio.to_thread(was_asked.wait, TIMEOUT_S)
         agent.host.cancel_pending()
         await asking
         released.set()
-        await asyncio.to_thread(answered.wait, LIMIT)
+        await asyncio.to_thread(answered.wait, TIMEOUT_S)
     gc.collect()
 
 
@@ -275,7 +275,7 @@ async def test_a_request_that_the_agent_withdraws_is_no_longer_asked(agent_with:
     person = Person()
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="x"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await person.requests.get()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -289,7 +289,7 @@ async def test_a_closed_host_cancels_what_waits_and_serves_no_more(agent_with: B
     person = Person()
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await person.requests.get()
         await agent.host.close()
         assert await asking == CANCELLED

@@ -26,7 +26,7 @@ from dragoman.wire.messages import Request
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace
 
-from .conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build
+from .conftest import ALWAYS, NO, ONCE, TIMEOUT_S, Agent, Build
 from .running import create, ran
 
 
@@ -113,7 +113,7 @@ async def test_a_command_that_starts_while_the_session_closes_is_ended_with_it(
         return started[0]
 
     monkeypatch.setattr(terminals, "start", slowly)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         creating = asyncio.create_task(create(agent, "sleep", "1000"))
         await starting.wait()
         await agent.host.close()
@@ -356,7 +356,7 @@ async def test_a_late_answer_by_id_does_not_reach_a_second_request_with_it(
 ) -> None:
     agent = agent_with(on_permission=answer_later)
     first, second = (permission(7, name, workspace.cwd / "x", name) for name in ("first", "second"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         agent.host.announce(first)
         serving = asyncio.create_task(agent.host.serve(first))
         await asyncio.sleep(0)

@@ -8,11 +8,11 @@ import pytest
 
 from dragoman.host.terminal.output import LIVE_TAIL_BYTES, MAX_CHUNK_BYTES, RENDER_SLICE_BYTES, Chunk, Output
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 async def followed(output: Output, after: int = 0) -> list[Chunk]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         return [chunk async for chunk in output.follow(after)]
 
 
@@ -61,7 +61,7 @@ async def test_an_offset_that_cannot_be_is_taken_as_the_nearest(after: int, offs
     following = asyncio.ensure_future(anext(output.follow(after)))
     await asyncio.sleep(0)
     output.feed(b"d")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert (await following).offset == offset
 
 

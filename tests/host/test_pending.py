@@ -9,7 +9,7 @@ import pytest
 from dragoman.host.pending import PendingRequests
 from dragoman.testing.clock import ManualClock
 
-LIMIT = 10.0
+TIMEOUT_S = 10.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 Table = PendingRequests[str, int]
@@ -51,7 +51,7 @@ async def test_whoever_is_consulted_may_decide() -> None:
     async def consult() -> None:
         pending.decide(len(pending.request))
 
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await table.wait(pending, consult) == 7
     assert len(table) == 0
 
@@ -68,7 +68,7 @@ async def test_without_an_outcome_in_time_there_is_none_and_the_consulting_ends(
         finally:
             ended.set()
 
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         waiting = asyncio.create_task(table.wait(pending, consult))
         await clock.wait_for_timers()
         clock.advance(59.9)
@@ -85,7 +85,7 @@ async def test_an_answer_in_time_leaves_no_timer_behind() -> None:
     table: Table = PendingRequests(time_limit_s=60.0, clock=clock)
     pending = table.open("key", "request")
     waiting = asyncio.create_task(table.wait(pending))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await clock.wait_for_timers()
         assert table.answer("key", 1)
         assert await waiting == 1
@@ -102,7 +102,7 @@ async def test_a_caller_that_gave_up_cannot_be_answered() -> None:
         await never()
 
     waiting = asyncio.create_task(table.wait(pending, consult))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await begun.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -142,7 +142,7 @@ async def test_requests_do_not_wait_for_each_other() -> None:
     table: Table = PendingRequests()
     first, second = table.open(1, "a"), table.open(2, "b")
     waiting = asyncio.create_task(table.wait(first))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         table.answer(2, 2)
         assert await table.wait(second) == 2
         assert [pending.request for pending in table] == ["a"]

@@ -16,7 +16,7 @@ from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import notes
 from dragoman.testing.clock import ManualClock
 from dragoman.workspace import Workspace
-from host.conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build
+from host.conftest import ALWAYS, NO, ONCE, TIMEOUT_S, Agent, Build
 
 YES_ONCE = {"outcome": "selected", "optionId": "yes"}
 YES_ALWAYS = {"outcome": "selected", "optionId": "yes-always"}
@@ -57,7 +57,7 @@ def write(agent: Agent, name: str = "a.txt") -> asyncio.Task[dict[str, object]]:
 
 
 async def waiting(agent: Agent, count: int = 1) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         while agent.host.pending < count:  # noqa: ASYNC110  the host tells nobody, and it is a few passes of the loop
             await asyncio.sleep(0)
 
@@ -69,7 +69,7 @@ async def test_what_nobody_answers_in_time_is_refused_and_says_so(agent_with: Bu
     person = Waits()
     clock = ManualClock()
     agent = agent_with(on_permission=person, time_limit_s=60.0, clock=clock)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         outcome = asyncio.create_task(agent.permission(title="slow"))
         await clock.wait_for_timers(2)  # the limit, and the next look at the rules
         clock.advance(60.0)
@@ -115,7 +115,7 @@ async def test_the_first_answer_counts_and_a_late_one_is_told_so(agent_with: Bui
     await waiting(agent)
     assert agent.host.answer(1, "yes")
     assert not agent.host.answer(1, "no")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await asking == YES_ONCE
     assert not agent.host.answer(1, "no")
     assert (last(agent).by, last(agent).decision, last(agent).option_id) == ("person", "allow", "yes")
@@ -125,7 +125,7 @@ async def test_an_answer_from_elsewhere_ends_the_callbacks_question(agent_with: 
     person = Waits()
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="asked twice"))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await person.requests.get()
         assert agent.host.answer(1, False)
         assert await asking == REFUSED
@@ -139,7 +139,7 @@ async def test_what_is_no_answer_leaves_the_question_open(agent_with: Build) -> 
     with pytest.raises(InputError, match="no option 'maybe'"):
         agent.host.answer(1, "maybe")
     assert agent.host.answer(1, True)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await asking == YES_ONCE
 
 
@@ -159,7 +159,7 @@ async def test_always_is_remembered_and_answers_the_next_time_whatever_the_agent
         raise AssertionError("nobody is to be asked")
 
     other = agent_with(on_permission=never, sources=RuleSources(home), agent="two")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await write(other)
     assert (workspace.cwd / "a.txt").read_text() == "new\n"
     assert (last(other).by, last(other).layer) == ("rule", "remembered")
@@ -211,7 +211,7 @@ async def test_an_answer_for_good_answers_at_once_what_waits_in_every_session(
     await waiting(here, 2)
     await waiting(there)
     assert here.host.answer(1, "allow-always" if allowed else "reject-always")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         results = await asyncio.gather(*asking, return_exceptions=True)
     assert [isinstance(result, Exception) for result in results] == [not allowed] * 3
     assert (last(there).by, last(there).layer) == ("rule", "remembered")
@@ -224,7 +224,7 @@ async def test_an_answer_for_good_leaves_open_what_it_does_not_cover(agent_with:
     running = asyncio.create_task(agent.permission(kind="execute", rawInput={"command": "make"}))
     await waiting(agent, 2)
     assert agent.host.answer(1, "allow-always")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await editing
         agent.rules.refresh()
         assert agent.host.pending == 1
@@ -262,7 +262,7 @@ async def test_a_workspaces_rules_count_from_the_moment_they_are_trusted(
     file.write_text('[[rules]]\nanswer = "deny"\npath = "*.lock"\n')
     agent = agent_with(access="edit-inside", sources=RuleSources(home))
     assert "not trusted it" in (agent.rules.notice or "")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await write(agent, "a.lock")
         trust(home, workspace.cwd)
         refusal = await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.lock"), content="x")
@@ -276,7 +276,7 @@ async def test_rules_that_cannot_be_read_any_more_allow_nothing(
     agent_with: Build, workspace: Workspace, home: Path
 ) -> None:
     agent = agent_with(access="full", sources=RuleSources(home))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await write(agent)
         make_home(home)
         (home / REMEMBERED_FILE).write_text("{")
@@ -291,7 +291,7 @@ async def test_a_run_begins_though_the_rules_cannot_be_read_any_more(agent_with:
     make_home(home)
     (home / REMEMBERED_FILE).write_text("{")
     agent.host.begin_run((PolicyRule("allow"),))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert "nobody to ask" in (await agent.refused("terminal/create", command="make")).message
         (home / REMEMBERED_FILE).unlink()
         await write(agent)
@@ -307,7 +307,7 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     await waiting(agent)
     (workspace.cwd / "a.txt").write_text("mine\n")
     assert agent.host.answer(1, "allow")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert "was changed while it was being asked about" in (await writing).message
     assert (workspace.cwd / "a.txt").read_text() == "mine\n"
 
@@ -315,7 +315,7 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
 async def test_a_file_that_has_the_text_already_is_not_asked_about(agent_with: Build, workspace: Workspace) -> None:
     (workspace.cwd / "a.txt").write_text("new\n")
     agent = agent_with(on_permission=Waits())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await write(agent)
     assert (last(agent).decision, last(agent).reason) == ("allow", "the file has this text already")
 
@@ -361,14 +361,14 @@ async def test_what_is_asked_of_us_is_noted_with_its_options_before_it_is_answer
     assert (refusal.origin, refusal.title, refusal.kind) == ("files", "Write a.txt", "edit")
     assert [option.kind for option in refusal.options] == ["allow_once", "allow_always", "reject_once", "reject_always"]
     assert agent.host.answer(1, "allow")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await writing
     assert last(agent).option_id == "allow"
 
 
 async def test_the_end_of_a_command_is_noted_with_its_last_words(agent_with: Build) -> None:
     agent = agent_with(access="full")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         created = await agent.ask("terminal/create", command="sh", args=["-c", "echo last words; exit 3"])
         await agent.ask("terminal/wait_for_exit", terminalId=created["terminalId"])
     [end] = [note for note in agent.notes if isinstance(note, notes.TerminalExited)]

@@ -15,7 +15,7 @@ from dragoman.host.question.questions import MAX_OPEN_PAGES, AnsweredQuestion, Q
 from dragoman.testing.clock import ManualClock
 from dragoman.wire.messages import Request
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}}
@@ -34,7 +34,7 @@ class Agent:
     async def ask(self, **params: Any) -> dict[str, Any]:
         fields = {"mode": "form", "sessionId": "a1", "message": "Who?", "requestedSchema": NAME, **params}
         raw = msgspec.Raw(msgspec.json.encode(fields))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             answer = await self.questions.create(Request(next(self._ids), "elicitation/create", raw, b""))
         decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
         return decoded
@@ -64,7 +64,7 @@ async def test_a_plain_function_may_wait_for_a_person() -> None:
     loop_went_on = threading.Event()
 
     def on_question(question: Question) -> bool:
-        assert loop_went_on.wait(LIMIT)
+        assert loop_went_on.wait(TIMEOUT_S)
         return False
 
     agent = Agent(on_question)
@@ -134,7 +134,7 @@ async def test_questions_do_not_wait_for_each_other() -> None:
         return {"name": question.message}
 
     agent = Agent(on_question)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         first, second = await asyncio.gather(agent.ask(message="a"), agent.ask(message="b"))
     assert (first["content"], second["content"]) == ({"name": "a"}, {"name": "b"})
 
@@ -161,7 +161,7 @@ async def test_cancelling_answers_at_once_and_the_callback_is_no_longer_heard() 
     delayed = DelayedAnswer()
     agent = Agent(delayed)
     asking = asyncio.create_task(agent.ask())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await delayed.was_asked.wait()
         assert agent.questions.pending == 1
         agent.questions.cancel_pending()
@@ -178,17 +178,17 @@ async def test_a_thread_that_answers_too_late_gains_nothing() -> None:
 
     def on_question(question: Question) -> bool:
         was_asked.set()
-        assert let.wait(LIMIT)
+        assert let.wait(TIMEOUT_S)
         answered.set()
         return True
 
     agent = Agent(on_question)
     asking = asyncio.create_task(agent.ask())
-    assert await asyncio.to_thread(was_asked.wait, LIMIT)
+    assert await asyncio.to_thread(was_asked.wait, TIMEOUT_S)
     agent.questions.cancel_pending()
     assert await asking == {"action": "cancel"}
     let.set()
-    assert await asyncio.to_thread(answered.wait, LIMIT)
+    assert await asyncio.to_thread(answered.wait, TIMEOUT_S)
     assert [settled.by for settled in agent.answered] == ["cancel"]
 
 
@@ -205,7 +205,7 @@ async def test_a_time_limit_cancels() -> None:
     delayed = DelayedAnswer()
     clock = ManualClock()
     agent = Agent(delayed, time_limit_s=60.0, clock=clock)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         outcome = asyncio.create_task(agent.ask())
         await clock.wait_for_timers()
         clock.advance(60.0)
@@ -218,7 +218,7 @@ async def test_an_agent_that_takes_its_question_back_ends_the_asking() -> None:
     delayed = DelayedAnswer()
     agent = Agent(delayed)
     asking = asyncio.create_task(agent.ask())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await delayed.was_asked.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -249,7 +249,7 @@ async def test_a_page_that_is_done_before_it_was_answered_is_no_longer_asked_abo
     delayed = DelayedAnswer()
     agent = Agent(delayed)
     asking = asyncio.create_task(agent.ask_page())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await delayed.was_asked.wait()
         assert agent.complete("e1") is not None
         assert await asking == {"action": "cancel"}

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.terminal.terminals import DEFAULT_OUTPUT_LIMIT, MAX_TERMINALS
+from dragoman.host.terminal.terminals import DEFAULT_OUTPUT_BYTES, MAX_TERMINALS
 from dragoman.proc._reaper_main import group_alive
 from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
 
-from .conftest import LIMIT, Agent, Build
+from .conftest import TIMEOUT_S, Agent, Build
 from .running import Lifeline, create, output, ran, until, wait
 
 
@@ -139,7 +139,7 @@ async def test_there_is_nothing_to_read_for_a_command(agent: Agent) -> None:
 
 
 async def test_output_is_seen_while_the_command_runs(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(agent, f'echo before; exec 9>"{lifeline.path}"; echo ready >&9; exec sleep 1000')
         reader = await lifeline.listen(1)
         followed = agent.host.terminal(terminal)
@@ -159,7 +159,7 @@ async def test_output_is_kept_from_the_end_at_a_character(agent: Agent) -> None:
 
 async def test_without_a_limit_of_the_agents_there_is_one_of_ours(agent: Agent) -> None:
     result = await ran(agent, "head -c 3000000 /dev/zero | tr '\\0' x; echo end")
-    assert len(result["output"]) == DEFAULT_OUTPUT_LIMIT
+    assert len(result["output"]) == DEFAULT_OUTPUT_BYTES
     assert result["output"].endswith("xend\n")
     assert result["truncated"]
 
@@ -184,7 +184,7 @@ async def test_a_signal_is_told_by_name(agent: Agent) -> None:
 
 
 async def test_kill_ends_the_command_and_keeps_the_output(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(agent, f'exec 9>"{lifeline.path}"; echo said; echo ready >&9; sleep 1000')
         reader = await lifeline.listen(1)
         await agent.ask("terminal/kill", terminalId=terminal)
@@ -200,7 +200,7 @@ async def test_kill_ends_the_command_and_keeps_the_output(agent: Agent, lifeline
 
 
 async def test_a_command_that_ignores_the_polite_signal_is_killed(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(
             agent, f"trap '' TERM; exec 9>'{lifeline.path}'; echo ready >&9; while :; do sleep 1000; done"
         )
@@ -229,7 +229,7 @@ async def test_a_withdrawn_wait_leaves_the_command_alone(agent: Agent) -> None:
 
 
 async def test_release_ends_the_command_with_its_children_and_forgets_it(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(
             agent, f'exec 9>"{lifeline.path}"; (echo child >&9; sleep 1000) & echo ready >&9; sleep 1000'
         )
@@ -244,7 +244,7 @@ async def test_release_ends_the_command_with_its_children_and_forgets_it(agent: 
 
 
 async def test_release_ends_children_that_outlived_the_command(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         script = f'exec 9>"{lifeline.path}"; (echo child >&9; exec sleep 1000) >/dev/null 2>&1 & exit 0'
         terminal = await create(agent, script)
         reader = await lifeline.listen(1)
@@ -255,7 +255,7 @@ async def test_release_ends_children_that_outlived_the_command(agent: Agent, lif
 
 
 async def test_everything_ends_with_the_session(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for _ in range(3):
             await create(agent, f'exec 9>"{lifeline.path}"; echo ready >&9; sleep 1000')
         waiting = asyncio.create_task(wait(agent, await create(agent, "exec sleep 1000")))
@@ -270,7 +270,7 @@ async def test_everything_ends_with_the_session(agent: Agent, lifeline: Lifeline
 async def test_a_withdrawn_release_still_ends_the_command_and_close_waits_for_it(
     agent: Agent, lifeline: Lifeline
 ) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(
             agent, f"trap '' TERM; exec 9>'{lifeline.path}'; echo $$ >&9; while :; do sleep 1000; done"
         )
@@ -306,7 +306,7 @@ asyncio.run(main(*sys.argv[1:]))
     # A child in a session of its own, too: it is found by its marker.
     apart = f"{sys.executable} -c 'import os, time; os.setsid(); os.write(9, b\"apart\\n\"); time.sleep(1000)'"
     command = f'exec 9>"{lifeline.path}"; {apart} & echo ready >&9; sleep 1000'
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         ours = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(workspace.cwd), command)
         try:
             reader = await lifeline.listen(2)
@@ -321,7 +321,7 @@ async def test_a_flooding_command_delays_no_other(agent: Agent) -> None:
     flood = await create(agent, "yes", outputByteLimit=1000)
     for _ in range(5):
         assert (await ran(agent, "echo here"))["output"] == "here\n"
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await agent.ask("terminal/kill", terminalId=flood)
     result = await output(agent, flood)
     assert len(result["output"]) == 1000
@@ -410,7 +410,7 @@ async def test_a_command_that_waits_for_an_answer_is_refused_when_the_session_cl
         return True
 
     agent = agent_with(on_permission=never)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         creating = asyncio.create_task(agent.refused("terminal/create", command="ls"))
         await was_asked.wait()
         await agent.host.close()

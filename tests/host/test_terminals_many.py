@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dragoman.host.terminal.output import LIVE_TAIL_BYTES, Chunk
-from dragoman.host.terminal.terminal import BUDGET, ReadThrottle
+from dragoman.host.terminal.terminal import BUDGET_BYTES, ReadThrottle
 from dragoman.host.terminal.terminals import MAX_RELEASED_TERMINALS, MAX_TERMINALS, RELEASED_OUTPUT_BYTES
 from dragoman.testing.leaks import nothing_left
 
-from .conftest import LIMIT, Commands, Make
+from .conftest import TIMEOUT_S, Commands, Make
 from .running import PIPES, everything, until
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -23,7 +23,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="need
 @needs_proc
 @pytest.mark.parametrize("pty", [True, False])
 async def test_fifty_at_once_keep_to_themselves_and_leave_nothing(tmp_path: Path, pty: bool) -> None:
-    async with nothing_left(), asyncio.timeout(LIMIT * 2):
+    async with nothing_left(), asyncio.timeout(TIMEOUT_S * 2):
         commands = Commands(tmp_path, pty=pty)
         terminals = [await commands.start(f"echo {n}; exit {n}") for n in range(50)]
         for number, status in enumerate(await asyncio.gather(*(terminal.wait() for terminal in terminals))):
@@ -34,7 +34,7 @@ async def test_fifty_at_once_keep_to_themselves_and_leave_nothing(tmp_path: Path
 
 @needs_proc
 async def test_some_that_end_while_others_begin_leave_nothing(tmp_path: Path) -> None:
-    async with nothing_left(), asyncio.timeout(LIMIT * 2):
+    async with nothing_left(), asyncio.timeout(TIMEOUT_S * 2):
         commands = Commands(tmp_path)
 
         async def one(number: int) -> None:
@@ -60,7 +60,7 @@ async def test_a_released_terminal_can_still_be_looked_at(commands: Commands) ->
 
 async def test_a_released_terminal_keeps_less(commands: Commands) -> None:
     terminal = await commands.start(f"head -c {2 * RELEASED_OUTPUT_BYTES} /dev/zero", meta=PIPES)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await terminal.wait()
         await commands.release(terminal)
     assert (await everything(terminal))[0].offset == RELEASED_OUTPUT_BYTES
@@ -91,7 +91,7 @@ async def test_much_output_costs_little_memory(commands: Commands, meta: dict[st
         terminal = await commands.start(f"head -c {size} /dev/zero", meta=meta, output_byte_limit=1000)
         slow = terminal.follow()
         first = await anext(slow)  # and does not ask for more for a long time
-        async with asyncio.timeout(LIMIT * 3):
+        async with asyncio.timeout(TIMEOUT_S * 3):
             await terminal.wait()
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -115,10 +115,10 @@ async def test_whatever_is_read_waits_for_its_turn(
 
     monkeypatch.setattr(ReadThrottle, "after_read", counted)
     terminal = await commands.start("head -c 1000000 /dev/zero", meta=meta)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await terminal.wait()
     assert sum(paid) == 1_000_000
-    assert max(paid) <= BUDGET
+    assert max(paid) <= BUDGET_BYTES
 
 
 @pytest.mark.parametrize("meta", [None, PIPES])
@@ -130,12 +130,12 @@ async def test_floods_leave_every_turn_of_the_loop_to_the_other_sessions(
         await until(flood, b"y")
     most, turns, start = 0, 0, sum(flood.total_bytes for flood in floods)
     last = start
-    async with asyncio.timeout(LIMIT):
-        while last < start + 40 * BUDGET:
+    async with asyncio.timeout(TIMEOUT_S):
+        while last < start + 40 * BUDGET_BYTES:
             await asyncio.sleep(0)  # as any other session does between two of its updates
             turns += 1
             read = sum(flood.total_bytes for flood in floods)
             most, last = max(most, read - last), read
     # One that comes from an idle moment has its first read before it waits for its turn.
-    assert most <= (len(floods) + 1) * BUDGET
-    assert turns >= (last - start) // (2 * BUDGET)
+    assert most <= (len(floods) + 1) * BUDGET_BYTES
+    assert turns >= (last - start) // (2 * BUDGET_BYTES)

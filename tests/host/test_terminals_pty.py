@@ -21,7 +21,7 @@ from dragoman.testing.leaks import nothing_left
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
-from .conftest import LIMIT, Agent, Build, Commands, Make
+from .conftest import TIMEOUT_S, Agent, Build, Commands, Make
 from .running import PIPES, Lifeline, create, everything, output, ran, until, wait
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -113,7 +113,7 @@ async def test_a_terminal_can_be_typed_on_and_resized(commands: Commands) -> Non
     await terminal.write(b"hello\n")
     await until(terminal, b"got hello")
     await terminal.write(b"\x03")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert (await terminal.wait()).exit_code == 5
     assert (await terminal.output())[0].splitlines()[:3] == ["24 80", "hello", "got hello"]
 
@@ -194,7 +194,7 @@ async def test_every_end_is_told_before_close_returns(make: Make) -> None:
     commands = make(on_exit=lambda terminal: heard.append(terminal.summary().signal))
     for _ in range(3):
         await commands.start("exec sleep 1000")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await commands.terminals.close()
     assert heard == ["SIGTERM"] * 3
 
@@ -233,7 +233,7 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
     monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE_S", 0.0)
     terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
     waiting = asyncio.create_task(terminal.wait())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await terminal._process.wait()
         for _ in range(100):
             await asyncio.sleep(0)
@@ -245,7 +245,7 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
 
 @pytest.mark.parametrize("meta", [{}, PIPES])
 async def test_a_flood_from_the_background_holds_nobody_up(agent: Agent, meta: dict[str, Any]) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(agent, "echo mine; yes & exit 6", _meta=meta, outputByteLimit=1000)
         assert await wait(agent, terminal) == {"exitCode": 6}
         assert len((await output(agent, terminal))["output"]) <= 1000
@@ -253,7 +253,7 @@ async def test_a_flood_from_the_background_holds_nobody_up(agent: Agent, meta: d
 
 
 async def test_a_command_that_ignores_every_polite_signal_is_ended(agent: Agent, lifeline: Lifeline) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         script = f"trap '' TERM HUP INT; exec 9>'{lifeline.path}'; echo ready >&9; while :; do sleep 1000; done"
         terminal = await create(agent, script)
         reader = await lifeline.listen(1)
@@ -273,7 +273,7 @@ for fd in (0, 1, 2): os.close(fd)
 os.write(line, b"daemon\\n")
 time.sleep(1000)
 """
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         terminal = await create(agent, sys.executable, "-c", daemon, str(lifeline.path))
         reader = await lifeline.listen(1)
         assert await wait(agent, terminal) == {"exitCode": 0}
@@ -295,7 +295,7 @@ else:
     terminal = await commands.start(sys.executable, "-c", hide)
     child = int(await until(terminal, b"\n"))
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             assert (await terminal.wait()).exit_code == 0
             await commands.release(terminal)
         assert await everything(terminal) == [Chunk(0, b"%d\r\n" % child)]
@@ -310,7 +310,7 @@ async def test_a_withdrawn_wait_is_not_the_commands_end(commands: Commands) -> N
     waits[0].cancel()
     await asyncio.wait({waits[0]})
     assert terminal.exit_status is None
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await terminal.end()
         assert (await waits[1]).signal == "SIGTERM"
 
@@ -358,5 +358,5 @@ async def test_nothing_starts_once_the_session_closes(commands: Commands) -> Non
     await asyncio.sleep(0)
     with pytest.raises(RpcRefusal, match="closed"):
         await commands.start("true")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await closing

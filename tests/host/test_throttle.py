@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman.host.terminal.terminal import BUDGET, BURST, ReadThrottle, read_throttle
+from dragoman.host.terminal.terminal import BUDGET_BYTES, BURST_BYTES, ReadThrottle, read_throttle
 
 
 async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:
@@ -16,7 +16,7 @@ async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -
             read += size
             await ours.after_read(size)
 
-    sizes = [BUDGET // 16] * 50 + [BUDGET] * 3
+    sizes = [BUDGET_BYTES // 16] * 50 + [BUDGET_BYTES] * 3
     floods = [asyncio.create_task(flood(size)) for size in sizes]
     await asyncio.sleep(0)
     most = 0
@@ -27,7 +27,7 @@ async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -
     for task in floods:
         task.cancel()
     await asyncio.wait(floods)
-    assert BUDGET <= most < 2 * BUDGET
+    assert BUDGET_BYTES <= most < 2 * BUDGET_BYTES
 
 
 async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
@@ -35,7 +35,7 @@ async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
 
     async def read(name: str) -> None:
         for _ in range(3):
-            await ours.after_read(BUDGET)
+            await ours.after_read(BUDGET_BYTES)
             order.append(name)
 
     await asyncio.gather(read("a"), read("b"), read("c"))
@@ -45,11 +45,11 @@ async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
 async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
     hour = 3600.0
     flooded, broken = ReadThrottle(pause_s=hour, quiet_s=hour), ReadThrottle(pause_s=hour, quiet_s=-1.0)
-    for _ in range(BURST // BUDGET):
-        await flooded.after_read(BUDGET)
-    for _ in range(4 * BURST // BUDGET):
-        await broken.after_read(BUDGET)
-    waiting = asyncio.create_task(flooded.after_read(BUDGET))
+    for _ in range(BURST_BYTES // BUDGET_BYTES):
+        await flooded.after_read(BUDGET_BYTES)
+    for _ in range(4 * BURST_BYTES // BUDGET_BYTES):
+        await broken.after_read(BUDGET_BYTES)
+    waiting = asyncio.create_task(flooded.after_read(BUDGET_BYTES))
     for _ in range(100):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -60,13 +60,13 @@ async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
 async def test_after_its_pause_a_flood_goes_on() -> None:
     ours = ReadThrottle(pause_s=0.0)
     async with asyncio.timeout(20):
-        for _ in range(3 * BURST // BUDGET):
-            await ours.after_read(BUDGET)
+        for _ in range(3 * BURST_BYTES // BUDGET_BYTES):
+            await ours.after_read(BUDGET_BYTES)
 
 
 async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
     ours = ReadThrottle()
-    first, second, third = (asyncio.create_task(ours.after_read(BUDGET)) for _ in range(3))
+    first, second, third = (asyncio.create_task(ours.after_read(BUDGET_BYTES)) for _ in range(3))
     await asyncio.sleep(0)
     second.cancel()
     async with asyncio.timeout(20):

@@ -18,7 +18,7 @@ from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.protocols import Command
 from dragoman.protocol import requests
 from dragoman.session.options import SessionConfig
-from dragoman.testing.memory import LIMIT
+from dragoman.testing.memory import TIMEOUT_S
 from dragoman.workspace import Workspace
 
 NewHub = Callable[[], Hub]
@@ -63,7 +63,7 @@ def idle(owned: OwnedSession) -> bool:
 
 
 async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         prompt = requests.SessionPrompt(session_id=owned.id, text="hello")
         first = await hub.command(replace(prompt, command_id="c1"))
@@ -74,7 +74,7 @@ async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewH
 
 
 async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
             first = await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1"))
@@ -87,7 +87,7 @@ async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_
 
 
 async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1"))
         with pytest.raises(InputError, match="used for something else"):
@@ -95,7 +95,7 @@ async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -
 
 
 async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)
         with pytest.raises(SessionClosed):
@@ -104,7 +104,7 @@ async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_pat
 
 
 async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 2"))
         outcomes = [
@@ -120,7 +120,7 @@ async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_p
 
 
 async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         with pytest.raises(SessionBusy):
@@ -129,7 +129,7 @@ async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Pa
 
 
 async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         outcome = await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", when="now"))
@@ -141,7 +141,7 @@ async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path
 
 @pytest.mark.parametrize("prompt", ["slow 50", "stream 1"])
 async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         for text in ("stream 2", "stream 3"):
@@ -155,7 +155,7 @@ async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp
 
 
 async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 2", command_id="q"))
@@ -168,7 +168,7 @@ async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_
 
 
 async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
             await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
@@ -183,7 +183,7 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
 
 
 async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
             await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
@@ -210,7 +210,7 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
 
 
 async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         for text in ("stream 3", "stream 4"):
             await hub.command(requests.SessionPrompt(session_id=owned.id, text=text))
@@ -225,7 +225,7 @@ async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: 
 
 
 async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="permission"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.permissions))
@@ -242,7 +242,7 @@ async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path
 
 
 async def test_a_question_is_answered_by_what_fits(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="ask me"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
@@ -264,7 +264,7 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
     (folder / "notes.txt").write_text("kept in mind")
     (tmp_path / "secret.txt").write_text("not for you")
     (folder / "way_out").symlink_to(tmp_path / "secret.txt")
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(folder))
 
         def with_file(path: str) -> requests.SessionPrompt:
@@ -283,7 +283,7 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
 
 
 async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         before = owned.session.agent_session_id if owned.session else ""
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="crash"))
@@ -301,7 +301,7 @@ async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_
 
 
 async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         before = owned.session.agent_session_id if owned.session else ""
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 2"))
@@ -313,7 +313,7 @@ async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub,
 
 
 async def test_an_agent_that_cannot_start_says_why(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         with pytest.raises(DragomanError, match="no-such-program"):
             await hub.start_session(["no-such-program"], config(tmp_path))
         assert not hub.owned_sessions
@@ -322,7 +322,7 @@ async def test_an_agent_that_cannot_start_says_why(new_hub: NewHub, tmp_path: Pa
 async def test_a_session_of_another_process_is_steered_through_its_inbox(
     new_hub: NewHub, home: Path, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owner = await asyncio.create_subprocess_exec(
             sys.executable, "-c", OWNER, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
@@ -344,7 +344,7 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
 
 
 async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         sent = Command(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')
         await hub.journal.send_command(sent)

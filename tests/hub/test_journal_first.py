@@ -27,7 +27,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.memory import LIMIT, config, runtime_of, session_of
+from dragoman.testing.memory import TIMEOUT_S, config, runtime_of, session_of
 from dragoman.testing.scripted import Answer, ReceivedRequest, ScriptedAgent, Turn
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
@@ -321,7 +321,7 @@ async def test_a_session_that_cannot_be_opened_leaves_its_request_and_no_owner()
 async def test_a_client_keeps_what_it_opens(tmp_path: Path) -> None:
     journal = MemoryJournal()
     client = LocalClient(journal_client=await journal_client_of(journal))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         session = await client.open(
             AgentSpec(command=demo_spec(tmp_path).command), SessionConfig(workspace=Workspace(tmp_path))
         )

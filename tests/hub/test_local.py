@@ -13,7 +13,7 @@ import dragoman
 from dragoman.hub.hub import Hub
 from dragoman.hub.local import open_session, resume_session, run, run_sync
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.memory import LIMIT
+from dragoman.testing.memory import TIMEOUT_S
 
 
 async def stored_texts(home: Path) -> list[str]:
@@ -23,21 +23,21 @@ async def stored_texts(home: Path) -> list[str]:
 
 
 async def test_a_session_of_a_program_is_stored(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left():
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
         async with open_session("demo", cwd=tmp_path) as session:
             await session.run("hello")
         assert await stored_texts(home) == ["hello"]
 
 
 async def test_a_run_of_a_program_is_stored(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         result = await run("demo", "plan", cwd=tmp_path)
         assert "Here is a plan" in result.text
         assert await stored_texts(home) == ["plan"]
 
 
 async def test_an_evaluation_is_stored(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         response = await dragoman.evaluate("demo", "hello", cwd=tmp_path)
         assert response.text.startswith("Hello!")
         assert await stored_texts(home) == ["hello"]
@@ -49,7 +49,7 @@ def test_a_blocking_run_is_stored(home: Path, tmp_path: Path) -> None:
 
 
 async def test_the_keyword_turns_the_journal_off(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await run("demo", "hello", cwd=tmp_path, journal=False)
         await dragoman.evaluate("demo", "hello", cwd=tmp_path, journal=False)
     assert not (home / "journal.db").exists()
@@ -59,7 +59,7 @@ async def test_the_setting_turns_the_journal_off_and_the_keyword_on_again(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_JOURNAL", "off")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await run("demo", "hello", cwd=tmp_path)
         assert not (home / "journal.db").exists()
         await run("demo", "plan", cwd=tmp_path, journal=True)
@@ -67,7 +67,7 @@ async def test_the_setting_turns_the_journal_off_and_the_keyword_on_again(
 
 
 async def test_sessions_at_the_same_time_share_one_hub_until_the_last_one_ends(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left():
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
         async with open_session("demo", cwd=tmp_path) as first:
             async with open_session("demo", cwd=tmp_path) as second:
                 await asyncio.gather(first.run("hello"), second.run("plan"))
@@ -76,13 +76,13 @@ async def test_sessions_at_the_same_time_share_one_hub_until_the_last_one_ends(h
 
 
 async def test_a_session_that_cannot_be_opened_leaves_nothing_open(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left():
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
         with pytest.raises(dragoman.errors.CommandNotFound):
             await open_session(["no-such-program"], cwd=tmp_path)
 
 
 async def test_a_resumed_session_goes_on_in_the_same_record(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left():
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
         async with open_session("demo", cwd=tmp_path) as session:
             await session.run("hello")
             handle = session.snapshot()
@@ -107,7 +107,7 @@ async def test_a_misspelled_keyword_is_named() -> None:
 
 
 async def test_an_agent_that_remembers_nothing_gets_the_settings_of_the_snapshot(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with open_session("demo", cwd=tmp_path, model="demo-large", mode="plan") as session:
             handle = session.snapshot()
         async with resume_session(handle, how="new") as resumed:
@@ -115,7 +115,7 @@ async def test_an_agent_that_remembers_nothing_gets_the_settings_of_the_snapshot
 
 
 async def test_an_unknown_way_to_resume_is_an_error(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with open_session("demo", cwd=tmp_path) as session:
             handle = session.snapshot()
         with pytest.raises(dragoman.errors.InputError, match="expected 'resume', 'load' or 'new'"):

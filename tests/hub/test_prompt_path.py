@@ -23,7 +23,7 @@ from dragoman.journal.protocols import Command, TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.protocol import requests
-from dragoman.testing.memory import LIMIT, config, runtime_of
+from dragoman.testing.memory import TIMEOUT_S, config, runtime_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire.peer import Peer
 from dragoman.workspace import Workspace
@@ -125,7 +125,7 @@ async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_bac
     agent = ScriptedAgent(script)
     settings = config(workspace=Workspace(tmp_path))
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         Hub(home, journal=journal) as hub,
         runtime_of(agent, journal_client=hub.journal_client) as runtime,
     ):
@@ -166,7 +166,7 @@ async def runtime_is_quiet(hub: Hub, session_id: str) -> None:
 async def test_the_same_command_again_is_answered_without_another_commit(home: Path, tmp_path: Path) -> None:
     journal = CountingJournal()
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         Hub(home, journal=journal) as hub,
         runtime_of(ScriptedAgent(), journal_client=hub.journal_client) as runtime,
     ):
@@ -191,7 +191,7 @@ async def test_commits_of_frames_do_not_wake_the_inbox(home: Path, tmp_path: Pat
             await turn.say(f"{number} ")
 
     async with (
-        asyncio.timeout(LIMIT),
+        asyncio.timeout(TIMEOUT_S),
         Hub(home, journal=WatchedJournal()) as hub,
         runtime_of(ScriptedAgent(script), journal_client=hub.journal_client) as runtime,
     ):

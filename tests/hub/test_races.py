@@ -24,7 +24,7 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.protocol import requests
 from dragoman.record.events import AssistantDelta, RunCompleted
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.memory import LIMIT
+from dragoman.testing.memory import TIMEOUT_S
 from dragoman.wire.messages import Notification
 from hub.test_commands import OWNER, NewHub, config, idle, texts, until
 from journal.talk import Talk
@@ -46,7 +46,7 @@ async def being_opened(hub: Hub, session_id: str) -> None:
 
 
 async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await asyncio.gather(
             hub.continue_session(owned.id),
@@ -61,13 +61,13 @@ async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub
 
 
 async def test_a_session_that_is_open_is_not_opened_anew_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         assert await hub.continue_session(owned.id, anyway=False) is owned
 
 
 async def test_closing_gives_up_an_agent_that_does_not_start(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         opening = asyncio.create_task(hub.start_session(SILENT, config(tmp_path), "s1"))
         await being_opened(hub, "s1")
         await hub.close_session("s1")
@@ -77,7 +77,7 @@ async def test_closing_gives_up_an_agent_that_does_not_start(new_hub: NewHub, tm
 
 
 async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left():
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
         async with new_hub() as hub:
             opening = asyncio.create_task(hub.start_session(SILENT, config(tmp_path), "s1"))
             await being_opened(hub, "s1")
@@ -86,7 +86,7 @@ async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_
 
 
 async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         opening = asyncio.create_task(hub.continue_session(owned.id))
         await being_opened(hub, owned.id)
@@ -104,7 +104,7 @@ async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub
 
 
 async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         opening = asyncio.create_task(hub.continue_session(owned.id))
         await being_opened(hub, owned.id)
@@ -121,7 +121,7 @@ async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_
 async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         opening = asyncio.create_task(hub.continue_session(owned.id))
         await being_opened(hub, owned.id)
@@ -137,7 +137,7 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
 
 
 async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)
         await asyncio.gather(
@@ -151,7 +151,7 @@ async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(n
 
 
 async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         results = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_
 
 
 async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)
         record = await maintenance.load_record(hub.journal, owned.id)
@@ -186,7 +186,7 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
 
 
 async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         for name, parent in (("a1", owned.id), ("b1", "a1"), ("other", None)):
             talk = await Talk.begin(hub.journal, name)
@@ -199,7 +199,7 @@ async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_pat
 async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
     new_hub: NewHub, home: Path, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owner = await asyncio.create_subprocess_exec(
             sys.executable, "-c", OWNER, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
@@ -222,7 +222,7 @@ async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
 
 
 async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
         run = session.run("slow 3")
         outcome = await hub.command(requests.SessionPrompt(session_id=session.id, text="stream 2"))
         assert outcome.how == "queued"
@@ -237,7 +237,7 @@ async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tm
 async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
     new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         with monkeypatch.context() as broken:
             broken.setattr("dragoman.hub.owned_session.reply_to", lambda *_: 1 / 0)
@@ -253,7 +253,7 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
     new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept = Question.accept
-    both = threading.Barrier(2, timeout=LIMIT)  # on the loop, nobody would come to it twice
+    both = threading.Barrier(2, timeout=TIMEOUT_S)  # on the loop, nobody would come to it twice
     calls = itertools.count()
 
     def slowly(question: Question, content: Mapping[str, object] | None = None) -> QuestionAnswer:
@@ -262,7 +262,7 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
         return accept(question, content)
 
     monkeypatch.setattr(Question, "accept", slowly)
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="ask me"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
@@ -279,7 +279,7 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 
 
 async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         for name in ("one", "two", "three"):
@@ -290,7 +290,7 @@ async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path:
 
 
 async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         waiting = owned._expect("one that is on its way")
         await hub.command(requests.SessionClose(session_id=owned.id))  # one of its own tasks closes it
@@ -299,7 +299,7 @@ async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(ne
 
 
 async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         texts_sent = ["stream 1", "stream 2"]
         came = await asyncio.gather(
@@ -319,7 +319,7 @@ async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: New
 async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewhere(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         answers: list[bool] = []
 

@@ -15,7 +15,7 @@ from dragoman.hub.owned_session import OwnedSession
 from dragoman.protocol import requests
 from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.leaks import nothing_left
-from dragoman.testing.memory import LIMIT
+from dragoman.testing.memory import TIMEOUT_S
 from hub.test_commands import NewHub, config, idle, texts, until
 
 
@@ -40,7 +40,7 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         opened = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(5)))
         apart = await hub.start_session("demo", config(other))
         assert len({process_of(owned) for owned in opened}) == 1
@@ -53,7 +53,7 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
 
 
 async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         await hub.close_session(one.id)
         await hub.command(requests.SessionPrompt(session_id=other.id, text="hello"))
@@ -65,7 +65,7 @@ async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub,
 
 
 async def test_one_that_is_restarted_gets_a_process_of_its_own(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         before = process_of(other)
         again = await hub.continue_session(one.id)
@@ -79,7 +79,7 @@ async def test_one_that_is_restarted_gets_a_process_of_its_own(new_hub: NewHub, 
 async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_next(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         os.kill(process_of(one), signal.SIGKILL)
         for owned in (one, other):
@@ -90,7 +90,7 @@ async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_
 
 
 async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
         other = asyncio.create_task(hub.start_session("demo", config(tmp_path), "other"))
         await asyncio.sleep(0)  # both have begun
@@ -102,7 +102,7 @@ async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub,
 
 
 async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
         await asyncio.sleep(0)
         await hub.close_session("one")
@@ -112,7 +112,7 @@ async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tm
 
 
 async def test_an_agent_is_not_ended_under_one_who_is_about_to_open_a_session(new_hub: NewHub, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         assert owned.session is not None
         async with hub._runtime_pool.runtime(owned.session.spec, lambda: pytest.fail("there is one")) as runtime:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from agents.catalog import AGENTS, RealAgent
-from agents.conftest import LIMIT
+from agents.conftest import TIMEOUT_S
 from page.person import PATIENCE, Person
 from page.server import Server
 from page.staged import WITHIN, Staged, on_stage
@@ -40,7 +40,7 @@ def stage(agent: RealAgent, tmp_path: Path, request: pytest.FixtureRequest) -> I
 @pytest.fixture(autouse=True)
 def _patience() -> Iterator[None]:
     """Real agents take seconds to start, and more on a busy machine."""
-    expect.set_options(timeout=LIMIT * 1000)
+    expect.set_options(timeout=TIMEOUT_S * 1000)
     yield
     expect.set_options(timeout=PATIENCE)
 

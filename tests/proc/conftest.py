@@ -22,7 +22,7 @@ from dragoman.proc.spawn import spawn
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 PRELUDE = """
@@ -86,7 +86,7 @@ class Lifeline:
         os.close(self._fd)
 
     def _more(self) -> bytes:
-        ready, _, _ = select.select([self._fd], [], [], LIMIT)
+        ready, _, _ = select.select([self._fd], [], [], TIMEOUT_S)
         if not ready:
             raise AssertionError(f"nothing more on the lifeline, and it has not ended; heard {self._heard!r}")
         data = os.read(self._fd, 4096)

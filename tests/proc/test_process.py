@@ -18,7 +18,7 @@ from dragoman.proc.pipes import HIGH_WATER_BYTES
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
 
-from .conftest import LIMIT, Agents, Lifeline, needs_proc
+from .conftest import TIMEOUT_S, Agents, Lifeline, needs_proc
 
 
 class Lines:
@@ -31,7 +31,7 @@ class Lines:
         self.lines.put_nowait(line)
 
     async def next(self) -> str:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             return await self.lines.get()
 
 
@@ -54,7 +54,7 @@ def way_of_waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 )
 async def test_the_exit_code_is_that_of_subprocess(agents: Agents, body: str, code: int) -> None:
     link = await agents.start(body)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.wait() == code
         assert await link.end() == code
     assert link.exit_code == code
@@ -69,7 +69,7 @@ async def test_death_while_idle_is_noticed_though_a_grandchild_holds_the_pipes(a
     assert await link.read() == b"here\n"
     reading = asyncio.ensure_future(link.read())
     os.kill(link.pid, signal.SIGKILL)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.wait() == -signal.SIGKILL
         # The grandchild never closes stdout, but reading ends all the same.
         assert await reading == b""
@@ -80,7 +80,7 @@ async def test_death_while_idle_is_noticed_though_a_grandchild_holds_the_pipes(a
 
 async def test_what_the_agent_wrote_before_its_death_is_read_after_it(agents: Agents) -> None:
     link = await agents.start("child('live(\"grandchild\"); rest()'); os.write(1, b'x' * 60000); os._exit(3)")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.wait() == 3
         await agents.hear(1)
         await link.end()
@@ -94,7 +94,7 @@ async def test_all_waiters_return_and_a_cancelled_one_disturbs_no_other(agents: 
     await asyncio.sleep(0)
     waiting[1].cancel()
     link.close()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await waiting[0] == 5
         assert await waiting[2] == 5
 
@@ -141,7 +141,7 @@ async def test_drain_holds_back_while_the_agent_does_not_read_and_returns_when_i
     done, _ = await asyncio.wait({draining}, timeout=0)
     assert not done
     link.kill()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await draining
     link.write(b"nobody is there")
     await link.drain()
@@ -152,7 +152,7 @@ async def test_drain_returns_when_the_agent_dies_though_a_grandchild_holds_its_s
     await agents.hear(2)
     link.write(b"x" * (HIGH_WATER_BYTES * 4))
     os.kill(link.pid, signal.SIGKILL)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await link.drain()
 
 
@@ -168,7 +168,7 @@ print(digest.hexdigest())
     link.write(data)
     await link.drain()
     link.close()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert (await link.read()).decode().strip() == hashlib.sha256(data).hexdigest()
 
 
@@ -179,7 +179,7 @@ for number in range(100):
     os.write(2, b"short\\n" * 1000)
 print("through")
 """)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.read() == b"through\n"
         await link.wait()
     assert link.stderr.total_bytes > 10_000_000
@@ -212,7 +212,7 @@ until_stdin_ends()
 async def test_a_polite_agent_ends_by_itself_when_its_stdin_ends(agents: Agents) -> None:
     link = await agents.start("live('agent'); until_stdin_ends(); sys.exit(4)")
     await agents.hear(1)
-    assert await link.end(grace=LIMIT) == 4
+    assert await link.end(grace=TIMEOUT_S) == 4
     await agents.silence()
 
 
@@ -245,7 +245,7 @@ live("agent")
 until_stdin_ends()
 """)
     assert await agents.hear(3) == ["agent", "polite", "stubborn"]
-    assert await link.end(grace=LIMIT) == 0
+    assert await link.end(grace=TIMEOUT_S) == 0
     await agents.silence()
 
 
@@ -264,7 +264,7 @@ live("agent")
 until_stdin_ends()
 """)
     await agents.hear(2)
-    await link.end(grace=LIMIT)
+    await link.end(grace=TIMEOUT_S)
     await agents.silence()
     assert done.exists()
 
@@ -278,7 +278,7 @@ live("agent")
 until_stdin_ends()
 """)
     assert await agents.hear(3) == ["agent", "daemon", "setsid"]
-    assert await link.end(grace=LIMIT) == 0
+    assert await link.end(grace=TIMEOUT_S) == 0
     await agents.silence()
     assert marked_processes(link.marker) == []
 
@@ -290,13 +290,13 @@ async def test_the_end_of_one_agent_spares_the_others(agents: Agents) -> None:
     await first.end(grace=0)
     for other in others:
         assert other.exit_code is None
-        assert await other.end(grace=LIMIT) == 0
+        assert await other.end(grace=TIMEOUT_S) == 0
 
 
 async def test_ending_again_or_at_once_by_several_is_one_end(agents: Agents) -> None:
     link = await agents.start("live('agent'); until_stdin_ends(); sys.exit(2)")
     await agents.hear(1)
-    assert await asyncio.gather(*(link.end(grace=LIMIT) for _ in range(5))) == [2] * 5
+    assert await asyncio.gather(*(link.end(grace=TIMEOUT_S) for _ in range(5))) == [2] * 5
     assert await link.end() == 2
 
 
@@ -315,10 +315,10 @@ async def test_a_cancelled_caller_does_not_stop_the_end(agents: Agents) -> None:
 async def test_kill_cuts_short_an_end_that_waits(agents: Agents) -> None:
     link = await agents.start("stubborn(); live('agent'); rest()")
     await agents.hear(1)
-    ending = asyncio.ensure_future(link.end(grace=10 * LIMIT))
+    ending = asyncio.ensure_future(link.end(grace=10 * TIMEOUT_S))
     await asyncio.sleep(0)
     link.kill()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await ending == -signal.SIGKILL
 
 
@@ -331,7 +331,7 @@ rest()
 """)
     await agents.hear(2)
     link.interrupt()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.wait() == -signal.SIGINT
     await agents.silence()
     link.interrupt()
@@ -341,19 +341,19 @@ rest()
 async def test_what_was_written_before_the_end_is_read_after_it(agents: Agents) -> None:
     link = await agents.start("live('agent'); until_stdin_ends(); os.write(1, b'last words')")
     await agents.hear(1)
-    await link.end(grace=LIMIT)
+    await link.end(grace=TIMEOUT_S)
     assert await link.read() == b"last words"
     assert await link.read() == b""
 
 
 @needs_proc
 async def test_cycles_of_spawn_and_end_leak_no_descriptor_and_no_group(agents: Agents) -> None:
-    await (await agents.start("until_stdin_ends()")).end(grace=LIMIT)
+    await (await agents.start("until_stdin_ends()")).end(grace=TIMEOUT_S)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         link = await agents.start("until_stdin_ends()")
         link.write(b"x")
-        await link.end(grace=LIMIT)
+        await link.end(grace=TIMEOUT_S)
     assert len(os.listdir("/proc/self/fd")) == before
     assert not reaper()._groups.keys() & {link.pid for link in agents.links}
 
@@ -367,7 +367,7 @@ def test_a_loop_that_closes_right_after_the_end_leaves_nothing(tmp_path: Path, l
     async def main() -> None:
         link = await agents.start("live('agent'); until_stdin_ends()")
         await agents.hear(1)
-        await link.end(grace=LIMIT)
+        await link.end(grace=TIMEOUT_S)
 
     asyncio.run(main(), debug=True)
     agents.links.clear()
@@ -386,7 +386,7 @@ live("agent")
 rest()
 """)
         await agents.hear(3)
-        ending = asyncio.create_task(link.end(grace=10 * LIMIT))
+        ending = asyncio.create_task(link.end(grace=10 * TIMEOUT_S))
         await asyncio.sleep(0)
         return ending
 
@@ -427,7 +427,7 @@ async def main():
 
 asyncio.run(main())
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
     assert (result.stdout, result.stderr) == ("", "")
 
 

@@ -16,14 +16,14 @@ from dragoman.proc.process import ProcessLink
 from dragoman.proc.pty import Pty, spawn_in
 from dragoman.testing.leaks import nothing_left
 
-from .conftest import LIMIT, needs_proc
+from .conftest import TIMEOUT_S, needs_proc
 
 ENV = {"PATH": os.environ["PATH"]}
 
 
 @asynccontextmanager
 async def running(*command: str, has_input: bool = False, **size: int) -> AsyncIterator[tuple[Pty, ProcessLink]]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         pty = Pty(**size)
         link = await spawn_in(pty, command, cwd=None, env=ENV, name=command[0], has_input=has_input)
         assert await link.read() == b""
@@ -184,7 +184,7 @@ async def test_an_unclosed_pty_releases_its_descriptors() -> None:
 
 
 async def test_an_error_of_the_launcher_is_reported() -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         pty = Pty()
         pty.path = "/no/such/terminal"
         link = await spawn_in(pty, ["true"], cwd=None, env=ENV, name="true")

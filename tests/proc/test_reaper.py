@@ -19,7 +19,7 @@ from dragoman.proc._reaper_main import MARKER, end_all, group_alive, marked_proc
 from dragoman.proc.reaper import PROGRAM, WAIT_SCRIPT, Reaper, reaper
 from dragoman.proc.spawn import spawn
 
-from .conftest import LIMIT, Agents, Lifeline, needs_proc
+from .conftest import TIMEOUT_S, Agents, Lifeline, needs_proc
 
 pytestmark = needs_proc
 
@@ -122,7 +122,7 @@ def wait_for_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        assert select.select([fd], [], [], LIMIT)[0], f"process {pid} has not ended"
+        assert select.select([fd], [], [], TIMEOUT_S)[0], f"process {pid} has not ended"
     finally:
         os.close(fd)
 
@@ -163,7 +163,7 @@ def test_the_parent_does_not_wait_for_its_reaper(tmp_path: Path, lifeline: Lifel
     os.kill(parent.reaper, signal.SIGSTOP)
     try:
         parent.go_on()
-        assert parent.process.wait(LIMIT) == 3
+        assert parent.process.wait(TIMEOUT_S) == 3
     finally:
         os.kill(parent.reaper, signal.SIGCONT)
     lifeline.silence()
@@ -175,7 +175,7 @@ def test_a_program_that_ends_its_agents_ends_without_a_word(
     parent = Parent(Agents(tmp_path, lifeline), "it ends them")
     parents.append(parent)
     lifeline.hear(4)
-    out, err = parent.process.communicate("\n", timeout=LIMIT)
+    out, err = parent.process.communicate("\n", timeout=TIMEOUT_S)
     assert (parent.process.returncode, out, err) == (0, "", "")
 
 
@@ -185,7 +185,7 @@ def test_a_fork_that_forgets_its_copy_of_a_link_does_not_end_the_agent(
     parent = Parent(Agents(tmp_path, lifeline), "a fork of it forgets the links")
     parents.append(parent)
     lifeline.hear(4)
-    out, err = parent.process.communicate("\n", timeout=LIMIT)
+    out, err = parent.process.communicate("\n", timeout=TIMEOUT_S)
     assert (out, err) == ("alive\nalive\n", "")
 
 
@@ -225,7 +225,7 @@ async def test_a_reaper_that_cannot_start_does_not_hinder_a_spawn(
     monkeypatch.setattr("dragoman.proc.reaper.SHELL", "/no/such/shell")
     link = await spawn(["/bin/cat"], cwd=None, env={}, name="test")
     assert reaper().pid is None
-    assert await link.end(grace=LIMIT) == 0
+    assert await link.end(grace=TIMEOUT_S) == 0
 
 
 async def test_a_dead_reaper_is_started_again_at_the_next_spawn(agents: Agents) -> None:
@@ -249,7 +249,7 @@ def test_a_reaper_that_is_started_again_knows_what_the_first_one_knew(tmp_path: 
     ours.ensure()
     again = ours.pid
     ours.detach()
-    assert victim.wait(LIMIT) == -signal.SIGTERM
+    assert victim.wait(TIMEOUT_S) == -signal.SIGTERM
     assert again is not None
     os.waitpid(again, 0)
 
@@ -276,8 +276,8 @@ def test_signals_do_not_stop_the_reaper_from_its_work(tmp_path: Path, lifeline: 
     helper.stdin.flush()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         helper.send_signal(number)
-    helper.communicate(timeout=LIMIT)
-    assert victim.wait(LIMIT) == -signal.SIGKILL
+    helper.communicate(timeout=TIMEOUT_S)
+    assert victim.wait(TIMEOUT_S) == -signal.SIGKILL
     assert helper.returncode == 0
 
 
@@ -287,7 +287,7 @@ def test_a_group_whose_number_was_given_to_another_process_is_spared(tmp_path: P
     end_all({other.pid: start_time(other.pid) + 1}, "none.")
     assert other.poll() is None
     end_all({other.pid: start_time(other.pid)}, "none.")
-    assert other.wait(LIMIT) == -signal.SIGTERM
+    assert other.wait(TIMEOUT_S) == -signal.SIGTERM
 
 
 def test_a_group_is_swept_when_only_its_leader_is_gone(tmp_path: Path, lifeline: Lifeline) -> None:
@@ -296,7 +296,7 @@ def test_a_group_is_swept_when_only_its_leader_is_gone(tmp_path: Path, lifeline:
     )
     start = start_time(leader.pid)
     lifeline.hear(1)
-    leader.wait(LIMIT)
+    leader.wait(TIMEOUT_S)
     end_all({leader.pid: start}, "none.")
     lifeline.silence()
 
@@ -331,15 +331,15 @@ def test_the_reaper_keeps_the_groups_that_were_not_removed(tmp_path: Path) -> No
     program = tmp_path / "program.py"
     program.write_text("import sys; print(*sys.argv[1:])")
     input_lines = b"add 5 77\nadd 55 1\nadd 6 0\nnoise\n\nremove 6\nremove 9\nremove\nadd 5 78\nadd 9"
-    assert run_reaper("mine", program=str(program)).communicate(input_lines, LIMIT)[0] == b"mine 55:1 5:78\n"
+    assert run_reaper("mine", program=str(program)).communicate(input_lines, TIMEOUT_S)[0] == b"mine 55:1 5:78\n"
 
 
 def test_groups_end_even_when_our_interpreter_is_not_there_any_more(tmp_path: Path, lifeline: Lifeline) -> None:
     victim = subprocess.Popen(Agents(tmp_path, lifeline).command("live('victim'); rest()"), start_new_session=True)
     lifeline.hear(1)
     helper = run_reaper("none", python=str(tmp_path / "gone"))
-    helper.communicate(f"add {victim.pid} {start_time(victim.pid)}\n".encode(), LIMIT)
-    assert victim.wait(LIMIT) == -signal.SIGKILL
+    helper.communicate(f"add {victim.pid} {start_time(victim.pid)}\n".encode(), TIMEOUT_S)
+    assert victim.wait(TIMEOUT_S) == -signal.SIGKILL
 
 
 def test_the_reapers_program_imports_only_the_standard_library() -> None:

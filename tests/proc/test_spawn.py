@@ -12,7 +12,7 @@ from dragoman.errors import CommandNotExecutable, CommandNotFound, ExitedAtStart
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.spawn import spawn, start_failure
 
-from .conftest import LIMIT, Agents, needs_proc
+from .conftest import TIMEOUT_S, Agents, needs_proc
 
 
 async def start(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> ProcessLink:
@@ -27,7 +27,7 @@ def script(path: Path, text: str, mode: int = 0o755) -> Path:
 
 async def all_of(link: ProcessLink) -> bytes:
     got = b""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         while data := await link.read():
             got += data
     return got
@@ -171,7 +171,7 @@ async def test_many_open_files_are_named_as_the_cause() -> None:
 
 async def failed_start(agents: Agents, body: str) -> StartError:
     link = await agents.start(body)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await link.wait()
     return start_failure(link, "get it")
 
@@ -221,7 +221,7 @@ os.write(2, b"line\\n" * 100_000 + b"the cause")
 os._exit(1)
 """)
     wait_for_death(link.pid)  # the loop hears of the exit and of the first bytes at the same time
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await link.wait()
     assert start_failure(link).stderr.endswith("line\nthe cause")
 

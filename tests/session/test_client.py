@@ -21,7 +21,7 @@ from dragoman.session.handle import handle_of
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.memory import LIMIT, config
+from dragoman.testing.memory import TIMEOUT_S, config
 from dragoman.workspace import Workspace
 
 
@@ -32,7 +32,7 @@ def own_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_session_can_be_awaited_or_entered(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         session = await open_session("demo", cwd=tmp_path)
         assert (await session.run("hello")).status == "success"
         await session.close()
@@ -43,7 +43,7 @@ async def test_a_session_can_be_awaited_or_entered(tmp_path: Path) -> None:
 async def test_variables_go_also_to_the_agent_of_a_spec(tmp_path: Path) -> None:
     code = "import os, sys; sys.exit(os.environ['ONE'] + os.environ['TWO'])"
     spec = AgentSpec(command=[sys.executable, "-c", code], env={"ONE": "first", "TWO": "second"})
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(ExitedAtStart, match="firstother"):
             await run(spec, "hello", cwd=tmp_path, env={"TWO": "other"})
 
@@ -63,14 +63,14 @@ async def test_variables_go_also_to_the_agent_of_a_spec(tmp_path: Path) -> None:
 async def test_what_is_of_the_wrong_type_is_named(
     tmp_path: Path, agent: Any, prompt: Any, given: dict[str, Any], says: str
 ) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(InputError, match=re.escape(says)):
             await run(agent, prompt, cwd=tmp_path, **given)
 
 
 async def test_a_command_is_an_agent(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dragoman.agents.demo"]
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         result = await run(command, "hello", cwd=tmp_path, env={"DRAGOMAN_DEMO_HOME": str(tmp_path / "demo")})
         assert result.status == "success"
         assert (tmp_path / "demo").exists()
@@ -81,7 +81,7 @@ async def test_the_agent_works_in_the_sessions_folder(tmp_path: Path) -> None:
     script.write_text("import os\nasync def answer(turn):\n    await turn.say(os.getcwd())\n")
     work = tmp_path / "work"
     work.mkdir()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         result = await run([sys.executable, "-m", "dragoman.testing", f"{script}:answer"], "go", cwd=work)
         assert result.text == str(work)
 
@@ -90,7 +90,7 @@ async def test_a_client_closes_all_it_opened(tmp_path: Path) -> None:
     client = LocalClient()
     port: ports.AgentClient = client
     assert port is client
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         gone = await client.open("demo", config(workspace=Workspace(tmp_path)))
         await gone.close()
         sessions = [await client.open("demo", config(workspace=Workspace(tmp_path))) for _ in range(2)]
@@ -101,7 +101,7 @@ async def test_a_client_closes_all_it_opened(tmp_path: Path) -> None:
 
 async def test_the_process_ends_with_its_session_also_when_it_hangs(tmp_path: Path) -> None:
     limits = dragoman.Limits(cancel_timeout=0.05, close_timeout=0.05)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path, limits=limits) as session:
             hanging = session.run("hang")
             async for _ in hanging:
@@ -110,7 +110,7 @@ async def test_the_process_ends_with_its_session_also_when_it_hangs(tmp_path: Pa
 
 
 async def test_a_crash_of_a_real_process_is_told_with_its_last_words(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path) as session:
+    async with asyncio.timeout(TIMEOUT_S), open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path) as session:
         with pytest.raises(AgentCrashed, match="exit code 3") as failed:
             await session.run("crash")
         assert "crashing as asked" in failed.value.stderr
@@ -140,14 +140,14 @@ async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away
         "    await turn.say(environ.get('GIVEN', '-') + environ.get('TAKEN', '-'))\n"
     )
     command = [sys.executable, "-m", "dragoman.testing", f"{script}:answer"]
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         result = await run(command, "go", cwd=tmp_path, env={"GIVEN": "here", "TAKEN": None})
         assert result.text == "here-"
     assert os.environ["TAKEN"] == "away"
 
 
 async def test_who_gives_up_waiting_for_the_end_leaves_no_process(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         session = await open_session("demo", cwd=tmp_path)
         assert isinstance(session._runtime, AgentRuntime)
         link = session._runtime._link

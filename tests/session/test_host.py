@@ -19,7 +19,7 @@ from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.memory import LIMIT, config, play, runtime_of, session_of
+from dragoman.testing.memory import TIMEOUT_S, config, play, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.workspace import Workspace
 
@@ -259,7 +259,7 @@ async def test_fifty_sessions_ask_and_run_at_once_and_none_hears_of_another(tmp_
 
         return on_permission
 
-    async with runtime_of(script, spec=AgentSpec(command=["memory"])) as runtime, asyncio.timeout(LIMIT * 3):
+    async with runtime_of(script, spec=AgentSpec(command=["memory"])) as runtime, asyncio.timeout(TIMEOUT_S * 3):
         sessions = {}
         for number in range(count):
             folder = tmp_path / f"word{number}x"
@@ -289,7 +289,7 @@ async def test_fifty_sessions_of_one_process_have_each_its_own_answers_and_comma
         return on_permission
 
     words = [f"word{number}x" for number in range(50)]
-    async with AgentRuntime(demo_spec(tmp_path / "home")) as runtime, asyncio.timeout(LIMIT * 3):
+    async with AgentRuntime(demo_spec(tmp_path / "home")) as runtime, asyncio.timeout(TIMEOUT_S * 3):
         sessions = {}
         for word in words:
             (tmp_path / word).mkdir()

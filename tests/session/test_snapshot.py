@@ -18,7 +18,7 @@ from dragoman.hub.local import open_session, resume_session
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.testing.memory import LIMIT, config, runtime_of
+from dragoman.testing.memory import TIMEOUT_S, config, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
@@ -200,7 +200,7 @@ async def test_an_agent_without_preset_is_started_as_it_was(tmp_path: Path) -> N
     )
     command = (sys.executable, "-m", "dragoman.testing", f"{script}:agent")
     spec = AgentSpec(command=command, name="mine", read_files=True, env={"X": "1"})
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with open_session(spec, cwd=tmp_path) as session:
             assert (await session.run("go")).text == "True"
             handle = session.snapshot()
@@ -227,7 +227,7 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("DRAGOMAN_DEMO_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DRAGOMAN_DEMO_PACE", "0")
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
-    async with asyncio.timeout(LIMIT), open_session("demo", cwd=tmp_path) as session:
+    async with asyncio.timeout(TIMEOUT_S), open_session("demo", cwd=tmp_path) as session:
         await session.run("hello")
         await session.set_mode("plan")
         handle = session.snapshot()
@@ -239,7 +239,7 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path, monkeypatch:
         capture_output=True,
         text=True,
         env=dict(os.environ),
-        timeout=LIMIT,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert other.stdout.split() == [handle.session_id, "success", "plan"], other.stderr
@@ -250,7 +250,7 @@ async def test_variables_that_were_given_to_a_preset_have_to_be_given_again(
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
     given = {"DRAGOMAN_DEMO_PACE": "0", "MY_KEY": SECRET, "PATH_OF_NOTHING": None}
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with open_session("demo", cwd=tmp_path, env=given) as session:
             handle = session.snapshot()
         assert handle.secrets == ("env DRAGOMAN_DEMO_PACE", "env MY_KEY")

@@ -23,7 +23,7 @@ from dragoman.errors import (
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.clock import ManualClock
-from dragoman.testing.memory import LIMIT, runtime_of
+from dragoman.testing.memory import TIMEOUT_S, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -31,7 +31,7 @@ PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 async def failure(command: list[str], **options: Any) -> DragomanError:
     runtime = AgentRuntime(AgentSpec(command=command, install="get it there"), **options)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(DragomanError) as failed:
             await runtime.start()
     await runtime.close()
@@ -73,7 +73,7 @@ async def test_the_next_command_is_tried_when_the_first_is_not_there(tmp_path: P
         command=["no-such-agent-anywhere"],
         alternatives=((sys.executable, "-m", "dragoman.testing", f"{script}:answer"),),
     )
-    async with asyncio.timeout(LIMIT), AgentRuntime(spec) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), AgentRuntime(spec) as runtime:
         assert runtime.capabilities().protocol_version == 1
 
 

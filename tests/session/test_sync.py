@@ -18,7 +18,7 @@ from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.memory import LIMIT
+from dragoman.testing.memory import TIMEOUT_S
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_threads_may_share_it(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LIMIT)
+        thread.join(TIMEOUT_S)
     assert results == ["success"] * 3
 
 
@@ -163,7 +163,7 @@ def test_ctrl_c_cancels_politely_and_leaves_no_process(tmp_path: Path) -> None:
         assert _marked(tmp_path) > 1
         os.kill(program.pid, signal.SIGINT)
         output = program.stdout.read()
-        assert program.wait(LIMIT) == 0
+        assert program.wait(TIMEOUT_S) == 0
     assert output.endswith("interrupted 0\n")
 
 

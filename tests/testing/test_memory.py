@@ -10,7 +10,7 @@ from dragoman.proc.link import AgentLink
 from dragoman.testing.memory import MemoryLink
 from dragoman.testing.scripted import AgentExit, AgentMain, AgentSide
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 async def echo(side: AgentSide) -> None:
@@ -21,7 +21,7 @@ async def echo(side: AgentSide) -> None:
 async def ended(main: AgentMain) -> tuple[int, str]:
     """Run an agent to its end; return its exit code and stderr."""
     link = MemoryLink(main)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         code = await link.wait()
         assert await link.end() == code == link.exit_code
     return code, link.stderr.text()
@@ -29,7 +29,7 @@ async def ended(main: AgentMain) -> tuple[int, str]:
 
 async def test_bytes_go_both_ways_until_we_close() -> None:
     link: AgentLink = MemoryLink(echo, name="echo")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         link.write(b"one")
         assert await link.read() == b"ONE"
         assert link.exit_code is None
@@ -47,7 +47,7 @@ async def test_what_was_written_before_the_end_is_read() -> None:
         side.write(b"last words")
 
     link = MemoryLink(main)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.wait() == 0
         assert await link.read() == b"last words"
         assert await link.read() == b""
@@ -76,7 +76,7 @@ async def test_signals_are_cancellations_and_tell_in_the_exit_code() -> None:
     async def deaf(side: AgentSide) -> None:
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for act, code in ((MemoryLink.interrupt, -2), (MemoryLink.kill, -9)):
             link = MemoryLink(deaf)
             await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_an_agent_that_swallows_signals_is_killed() -> None:
         await asyncio.Event().wait()
 
     link = MemoryLink(stubborn)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await asyncio.sleep(0)
         link.interrupt()
         await swallowed[0].wait()
@@ -118,7 +118,7 @@ async def test_a_writer_that_is_far_ahead_waits_for_its_reader() -> None:
             poured += 1
 
     link = MemoryLink(pour)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         for _ in range(2000):
             await asyncio.sleep(0)
         assert poured < 100
@@ -134,5 +134,5 @@ async def test_who_waits_may_give_up_without_harm() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await link.wait()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await link.end() == 0

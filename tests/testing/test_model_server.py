@@ -15,7 +15,7 @@ import pytest
 from dragoman.errors import InputError
 from dragoman.testing.model import SeenRequest, Server, serve
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 def body(prompt: str, *, stream: bool = True) -> bytes:
@@ -84,7 +84,7 @@ class Watched:
 @pytest.fixture
 async def model() -> AsyncIterator[Watched]:
     watched = Watched()
-    async with asyncio.timeout(LIMIT), await serve(on_request=watched.seen.append) as watched.server:
+    async with asyncio.timeout(TIMEOUT_S), await serve(on_request=watched.seen.append) as watched.server:
         yield watched
         await watched.close()
 
@@ -177,7 +177,7 @@ async def test_a_client_that_leaves_ends_its_answer(model: Watched) -> None:
 
 
 async def test_closing_the_server_ends_answers_under_way() -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with await serve() as server:
             client = Client(*await asyncio.open_connection(server.host, server.port))
             await client.send(post(body("[[say:Now.]][[hang:3600]]")))
@@ -231,7 +231,7 @@ async def test_it_listens_on_loopback_only(host: str) -> None:
 
 
 async def test_the_program_prints_its_url_and_ends_when_interrupted() -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         program = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dragoman", "model-server", stdout=-1, stderr=-1
         )
@@ -249,7 +249,7 @@ async def test_the_program_prints_its_url_and_ends_when_interrupted() -> None:
 
 
 async def test_the_program_refuses_other_addresses() -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         program = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dragoman", "model-server", "--host", "0.0.0.0", stdout=-1, stderr=-1
         )

@@ -15,7 +15,7 @@ from dragoman.session.spec import Launch
 from dragoman.testing import demo_in_memory, demo_spec, in_memory, recorded
 from dragoman.testing.recordings import VARIABLE, Recorder, Replayer, scrub, secrets_in
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 NOWHERE = AgentSpec(command=["no-such-agent-here"])
 
 
@@ -25,7 +25,7 @@ async def answers(launch: Launch, folder: Path, *prompts: str, spec: AgentSpec =
     async def decide(_: object) -> bool:
         return decision
 
-    async with asyncio.timeout(LIMIT), AgentRuntime(spec, launch=launch) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), AgentRuntime(spec, launch=launch) as runtime:
         session = await runtime.open_session(SessionConfig(workspace=Workspace(folder), on_permission=decide))
         return "\n".join([(await session.run(prompt)).text for prompt in prompts])
 
@@ -184,8 +184,8 @@ def test_keys_of_known_kinds_are_found(key: str) -> None:
     ],
 )
 def test_what_is_scrubbed_and_what_is_not(text: str, scrubbed: str) -> None:
-    given = {"places": {"/home/ada": "/home/user"}, "secrets": ["pass", "long-enough-word"]}
-    assert scrubbed_text(text, **given) == scrubbed
+    options = {"folders": {"/home/ada": "/home/user"}, "secrets": ["pass", "long-enough-word"]}
+    assert scrubbed_text(text, **options) == scrubbed
 
 
 def test_variables_are_secret_by_their_names() -> None:

@@ -19,7 +19,7 @@ from dragoman.testing import recorded, tee
 from dragoman.testing.recordings import Recorder, Replayer
 
 # Seconds until a test gives up waiting: far more than anything here takes.
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 class Driver:
@@ -163,7 +163,7 @@ async def _ended(waited: Any) -> object:
 
 async def driven(driver: Driver, launch: Recorder | Replayer) -> dict[str, SessionFold]:
     launching = tee.recorded(driver.note, launch)
-    async with asyncio.timeout(LIMIT), AgentRuntime(driver.spec(), launch=launching) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), AgentRuntime(driver.spec(), launch=launching) as runtime:
         await driver.drive(runtime)
         return {name: session.fold for name, session in driver.sessions.items()}
 

@@ -13,7 +13,7 @@ from dragoman.errors import AgentCrashed, RequestFailed
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing import ScriptedAgent, Turn, command_of, play, session_of
-from dragoman.testing.memory import LIMIT, config
+from dragoman.testing.memory import TIMEOUT_S, config
 from dragoman.workspace import Workspace
 
 
@@ -91,7 +91,7 @@ async def test_the_same_script_runs_as_a_process(name: str, tmp_path: Path) -> N
     path = tmp_path / "agents.py"
     path.write_text(SCRIPT)
     settings = config(workspace=Workspace(tmp_path), access="full")
-    async with asyncio.timeout(LIMIT), AgentRuntime(AgentSpec(command=command_of(f"{path}:{name}"))) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), AgentRuntime(AgentSpec(command=command_of(f"{path}:{name}"))) as runtime:
         assert runtime.capabilities().agent_name == ("mine" if name == "agent" else None)
         session = await runtime.open_session(settings)
         assert (await session.run("go")).text == "in a process"
@@ -105,6 +105,6 @@ async def test_the_same_script_runs_as_a_process(name: str, tmp_path: Path) -> N
 def test_a_script_that_is_not_there_is_named(argument: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "agents.py").write_text("")
     command = [sys.executable, "-m", "dragoman.testing", argument]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert ran.returncode == 2
     assert says in ran.stderr

@@ -15,7 +15,7 @@ from dragoman.record.routing import fold_recording
 from dragoman.testing import demo_in_memory, demo_spec, in_memory
 from dragoman.testing.tee import USAGE, Tee, main, recorded
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 def taped(*passed: tuple[str, bytes]) -> list[bytes]:
@@ -27,7 +27,7 @@ def taped(*passed: tuple[str, bytes]) -> list[bytes]:
 
 
 async def spoken(runtime: AgentRuntime, folder: Path) -> str:
-    async with asyncio.timeout(LIMIT), runtime:
+    async with asyncio.timeout(TIMEOUT_S), runtime:
         session = await runtime.open_session(SessionConfig(workspace=Workspace(folder)))
         return (await session.run("hello")).text
 
@@ -90,7 +90,7 @@ async def tee(recording: Path, *command: str) -> asyncio.subprocess.Process:
 
 
 async def test_the_program_ends_as_the_command_ends(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         process = await tee(tmp_path / "r", "sh", "-c", "echo '{}'; echo oops >&2; echo no frame; exit 3")
         assert await process.communicate() == (b"{}\nno frame\n", b"oops\n")
         assert process.returncode == 3
@@ -99,7 +99,7 @@ async def test_the_program_ends_as_the_command_ends(tmp_path: Path) -> None:
 
 
 async def test_the_end_of_its_stdin_is_the_end_of_the_commands(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         process = await tee(tmp_path / "r", "cat")
         assert (await process.communicate(b'{"a": 1}\n'))[0] == b'{"a": 1}\n'
         assert process.returncode == 0
@@ -108,7 +108,7 @@ async def test_the_end_of_its_stdin_is_the_end_of_the_commands(tmp_path: Path) -
 
 
 async def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         process = await tee(tmp_path / "r", "sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do read x; done")
         assert process.stdout is not None
         assert await process.stdout.readline() == b"ready\n"
@@ -118,7 +118,7 @@ async def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
 
 
 async def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         process = await tee(tmp_path / "r", "no-such-command-here")
         assert b"no-such-command-here" in (await process.communicate())[1]
         assert process.returncode == 127

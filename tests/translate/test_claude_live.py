@@ -16,7 +16,7 @@ import pytest
 
 from agents.acts import allow, refuse
 from agents.catalog import AGENTS
-from agents.conftest import LIMIT, Stage, staged
+from agents.conftest import TIMEOUT_S, Stage, staged
 from dragoman import Session
 from dragoman.errors import RequestFailed
 from dragoman.host.permission import OnPermission
@@ -58,7 +58,7 @@ async def _lived_and_told(
     tmp_path: Path, request: pytest.FixtureRequest, prompts: Sequence[str], on_permission: OnPermission = allow
 ) -> tuple[SessionFold, SessionFold]:
     [agent] = [agent for agent in AGENTS if agent.id == "claude"]
-    async with staged(agent, tmp_path, request.config) as stage, asyncio.timeout(LIMIT):
+    async with staged(agent, tmp_path, request.config) as stage, asyncio.timeout(TIMEOUT_S):
         (stage.folder / "old.txt").write_text("one\ntwo\nthree\n")
         for name, text in agent.command_files.items():
             (stage.folder / name).parent.mkdir(parents=True)

@@ -86,7 +86,7 @@ async def survey(
     find: Find | None = None,
     timeout: float = VERSION_TIMEOUT_S,
 ) -> list[Finding]:
-    """A finding for each preset, in their order. Versions are asked side by side, each within `timeout` seconds."""
+    """Return a finding for each preset, in their order. Versions are asked for in parallel, `timeout` seconds each."""
     found = find or _find_command()
     looks = await asyncio.to_thread(lambda: [_look(preset, environ, found) for preset in presets.values()])
     slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
@@ -133,7 +133,7 @@ def _question(preset: Preset, choice: Choice, env: Mapping[str, str], find: Find
 
 
 async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout: float) -> tuple[str | None, str]:
-    """The version that a program tells, and what went wrong, if anything did. The program is gone afterwards."""
+    """Return the version that a program reports, and the error, if there is one. The program has ended afterwards."""
     from dragoman.proc.spawn import spawn  # loads what starting processes takes, which presets alone do not need
 
     question = " ".join((Path(command[0]).name, *command[1:]))
@@ -161,13 +161,13 @@ async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout:
 
 
 def version_in(output: bytes) -> str | None:
-    """The first thing in a program's output that looks like a version."""
+    """Return the first text in a program's output that looks like a version."""
     match = _VERSION.search(_COLOURS.sub("", output.decode("utf-8", "replace")))
     return match[1].rstrip(".") if match else None
 
 
 def _beside(program: Path, env: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment in which a program also finds what was installed beside it, as a script its interpreter."""
+    """Return the environment in which a program also finds programs beside it, as a script its interpreter."""
     search = env.get("PATH", os.defpath)
     folder = str(program.parent)
     return env if folder in search.split(os.pathsep) else {**env, "PATH": f"{folder}{os.pathsep}{search}"}

@@ -142,7 +142,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         return ((self.command, *self.args), *self.alternatives)
 
     def auth_method(self, environ: Mapping[str, str]) -> str | None:
-        """The method to log in with before the first session, where its variable is set."""
+        """Return the method to log in with before the first session, where its variable is set."""
         known = {**environ, **self.env}
         return next((auth.method for auth in self.auth if known.get(auth.env)), None)
 
@@ -152,12 +152,12 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 
 def load_presets(config: Config) -> dict[str, Preset]:
-    """All agents by id: the built-in ones as the user has changed them, then the user's own."""
+    """Return all agents by id: the built-in ones as the user has changed them, then the user's own."""
     return {id: load_preset(id, config) for id in (*built_in(), *(id for id in config.agents if id not in built_in()))}
 
 
 def load_preset(id: str, config: Config) -> Preset:
-    """One agent, reading no more than it takes. InputError names what may have been meant."""
+    """Return one agent, reading no more than needed. `InputError` names similar ids."""
     if id not in config.agents:
         preset = _built_in(id) if id in built_in() else get(id, load_presets(config))
     else:
@@ -168,7 +168,7 @@ def load_preset(id: str, config: Config) -> Preset:
 
 
 def get(name: str, presets: Mapping[str, Preset]) -> Preset:
-    """The agent of that name. InputError says which may have been meant, and how to see them all."""
+    """Return the agent of that name. `InputError` names similar ones, and how to list all."""
     if preset := presets.get(name) or presets.get(name.lower()):
         return preset
     near = nearest(name, presets)
@@ -181,7 +181,7 @@ def get(name: str, presets: Mapping[str, Preset]) -> Preset:
 
 @cache
 def built_in() -> tuple[str, ...]:
-    """The ids of the built-in presets, in order of the alphabet."""
+    """Return the ids of the built-in presets, in alphabetical order."""
     folder = resources.files("dragoman.agents") / "presets"
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
@@ -194,7 +194,7 @@ def _built_in(id: str) -> Preset:
 
 
 def read_preset(id: str, table: Table, place: KeyPath, base: Preset | None = None) -> Preset:
-    """The preset that a table describes, on top of `base` where there is one. ConfigError with file and line."""
+    """Read the preset that a table describes, on top of `base` where there is one. `ConfigError` has file and line."""
     if not _ID.fullmatch(id):
         raise ConfigError(
             f'"{id}" cannot be the name of an agent; expected letters, digits, ".", "_" and "-"', where=place.where
@@ -221,7 +221,7 @@ def read_preset(id: str, table: Table, place: KeyPath, base: Preset | None = Non
 
 
 def import_agent_servers(text: str | bytes, name: str = "agent_servers") -> dict[str, Preset]:
-    """Agents as editors keep them: `{"agent_servers": {NAME: {command, args, env}}}`, or what is inside of it.
+    """Read agents in the format of editors: `{"agent_servers": {NAME: {command, args, env}}}`, or the inner object.
 
     Other keys are the editor's own. Entries of a `type` that have no command (an editor's registry or extensions) are
     left out: only that editor can start them. `name` says in errors where the text is from.

@@ -30,7 +30,7 @@ class FileHandler(Protocol):
     async def read_text_file(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse: ...
 
     async def write_text_file(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
-        """Called once it is allowed."""
+        """Do it; the host calls this once it is allowed."""
 
 
 class TerminalHandler(Protocol):
@@ -40,7 +40,7 @@ class TerminalHandler(Protocol):
     """
 
     async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
-        """Called once it is allowed."""
+        """Do it; the host calls this once it is allowed."""
 
     async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse: ...
 
@@ -88,7 +88,7 @@ class HandledTerminals:
         self._closed = False
 
     def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> bool:
-        """A handler knows by itself which programs there are; without arguments the command may be a line of shell."""
+        """Return whether the command may be a line for a shell. The handler itself knows which programs exist."""
         return not request.args
 
     async def create(

@@ -283,7 +283,7 @@ class Host:
 
 
 def _unasked(type_: type[T], act: Callable[[T], Awaitable[object]]) -> Serve:
-    """Serves what nobody is asked about."""
+    """Serve a request that needs no permission."""
 
     async def serve(request: Request) -> object:
         return await act(_params(request, type_))

@@ -21,7 +21,7 @@ def withdrawn(what: str) -> RpcRefusal:
 
 
 def invalid(field: str, problem: str) -> RpcRefusal:
-    """`field` is the parameter's name on the wire."""
+    """Refuse a parameter; `field` is its name on the wire."""
     return RpcRefusal(INVALID_PARAMS, f"{field}: {problem}")
 
 
@@ -35,7 +35,7 @@ def not_offered(method: str) -> RpcRefusal:
 
 
 def failed(path: str, problem: OSError) -> RpcRefusal:
-    """A file operation that the system refused."""
+    """Refuse because the system refused a file operation."""
     if isinstance(problem, FileNotFoundError):
         return not_found(path)
     if isinstance(problem, PermissionError | NotADirectoryError | IsADirectoryError | FileExistsError):

@@ -52,7 +52,7 @@ class Requests(msgspec.Struct, frozen=True):
     workspace: Workspace
 
     def of_tool_call(self, params: msgspec.Raw, known_call: Known | None) -> PermissionRequest:
-        """`session/request_permission`. What it leaves out is taken from what is known of the tool call.
+        """Read `session/request_permission`. Fields that it leaves out are taken from the tool call, where it is known.
 
         Raises `msgspec.MsgspecError` where it cannot be read.
         """
@@ -86,7 +86,7 @@ class Requests(msgspec.Struct, frozen=True):
         )
 
     def of_read(self, path: Path) -> PermissionRequest:
-        """`fs/read_text_file`, with the path as it resolved."""
+        """Make the question of `fs/read_text_file`; `path` is resolved."""
         return PermissionRequest(
             session_id=self.session_id,
             agent=self.agent,
@@ -99,7 +99,7 @@ class Requests(msgspec.Struct, frozen=True):
         )
 
     def of_write(self, path: Path, old_text: str | None, new_text: str) -> PermissionRequest:
-        """`fs/write_text_file`, with the path as it resolved."""
+        """Make the question of `fs/write_text_file`; `path` is resolved."""
         return PermissionRequest(
             session_id=self.session_id,
             agent=self.agent,
@@ -115,7 +115,7 @@ class Requests(msgspec.Struct, frozen=True):
     def of_command(
         self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path, *, shell: bool
     ) -> PermissionRequest:
-        """`terminal/create`. The environment is part of the question: it can change what a command does.
+        """Make the question of `terminal/create`. It includes the environment, which can change what a command does.
 
         `shell`: the command is a line of shell, else it is a program's name, whatever characters are in it.
         """
@@ -134,7 +134,7 @@ class Requests(msgspec.Struct, frozen=True):
 
 
 def command_of(raw_input: Any) -> str | None:
-    """The command in a tool's input with its arguments, as one would type it; None where there is none."""
+    """Return the command in a tool's input with its arguments, as typed in a shell; None where there is none."""
     if not isinstance(raw_input, dict):
         return None
     commands = {key: raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
@@ -161,7 +161,7 @@ def _are_texts(words: Iterable[object]) -> bool:
 
 
 def _added(raw_input: Any, known: Any) -> Any:
-    """The input that a question is about: its own, and where it leaves the command out, what was known before."""
+    """Return the input of a request; if it leaves the command out, with the fields that are known of the tool call."""
     if raw_input in (None, {}):
         return known
     if isinstance(raw_input, dict) and isinstance(known, dict) and command_of(known) and not command_of(raw_input):

@@ -1,4 +1,4 @@
-"""The promises of `session.ports` as checks, which every runtime, session and run must pass, whatever is behind it.
+"""The promises of `session.ports` as checks, which every implementation of runtime, session and run must pass.
 
 Each check is an async function that opens what it needs by `Subject.open` and raises AssertionError where a promise is
 broken. The agent behind it is the demo agent, or one that answers these prompts as it does: `hello`, `think`, `plan`,
@@ -36,8 +36,8 @@ from dragoman.session.options import SessionConfig
 from dragoman.session.ports import RunPort, RuntimePort, SessionPort
 from dragoman.workspace import Workspace
 
-# Seconds until a check gives up waiting: far more than anything here takes.
-LIMIT = 30.0
+# Until a check gives up waiting: far more than anything here takes.
+TIMEOUT_S = 30.0
 
 
 class Subject(Protocol):
@@ -48,7 +48,7 @@ class Subject(Protocol):
         """A folder for sessions to work in."""
 
     def open(self) -> AbstractAsyncContextManager[RuntimePort]:
-        """A runtime, started; closed when the context is left. A second one continues the first one's sessions."""
+        """Start a runtime, which is closed with the context. A second one continues the first one's sessions."""
 
 
 Check: TypeAlias = Callable[[Subject], Awaitable[None]]
@@ -57,7 +57,7 @@ CHECKS: list[Check] = []
 
 def _check(function: Check) -> Check:
     async def limited(subject: Subject) -> None:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await function(subject)
 
     limited.__name__ = function.__name__

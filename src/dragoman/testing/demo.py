@@ -18,7 +18,7 @@ from dragoman.wire.connection import RpcConnection
 
 
 def demo_spec(home: Path, *, pace: float = 0.0) -> AgentSpec:
-    """The demo agent as a process; its sessions are saved in `home`."""
+    """Return the spec of the demo agent as a process; its sessions are saved in `home`."""
     return AgentSpec(
         command=[sys.executable, "-P", "-m", "dragoman.agents.demo"],
         env={"DRAGOMAN_DEMO_HOME": str(home), "DRAGOMAN_DEMO_PACE": str(pace)},
@@ -30,7 +30,7 @@ def demo_spec(home: Path, *, pace: float = 0.0) -> AgentSpec:
 
 
 def demo_in_memory(home: Path, *, pace: float = 0.0) -> AgentMain:
-    """The demo agent in this process, for `in_memory` and `memory_runtime`."""
+    """Return the demo agent in this process, for `in_memory` and `memory_runtime`."""
 
     async def main(side: AgentSide) -> int:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Proof that nothing is left: no task, no descriptor, no process. For Linux, where `/proc` tells."""
+"""A check that nothing is left: no task, no descriptor, no process. It reads `/proc`, so it needs Linux."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from dragoman.proc.reaper import reaper
 
-# Turns of the loop that a task on its way to its end is given to get there.
-TURNS = 100
+# Iterations of the event loop in which a task that is ending may end.
+MAX_LOOP_ITERATIONS = 100
 
 
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
-    """AssertionError where the block leaves behind what was not there before it."""
+    """Raise AssertionError if the block leaves a task, a descriptor or a process behind."""
     reaper().ensure()  # the one process that we keep; it must not count as left
     descriptors, children, tasks = _descriptors(), _children(), asyncio.all_tasks()
     yield
@@ -31,7 +31,7 @@ async def nothing_left() -> AsyncIterator[None]:
 
 
 async def _settle(known: set[asyncio.Task[Any]]) -> None:
-    for _ in range(TURNS):
+    for _ in range(MAX_LOOP_ITERATIONS):
         if not asyncio.all_tasks() - known - {asyncio.current_task()}:
             return
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ def _descriptors() -> dict[str, str]:
 
 
 def _children() -> set[int]:
-    """Our child processes, ended ones that nobody has waited for included."""
+    """Return our child processes, including ended ones that nobody has waited for."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

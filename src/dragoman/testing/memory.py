@@ -1,8 +1,8 @@
 """`MemoryLink`: an agent that is a coroutine of this process, behind the same link as a real one.
 
 It keeps the promises of `proc.link.AgentLink`: bytes in order, backpressure, an exit code, a stderr, an end. A signal
-to such an agent is the cancellation of its task; what it does then is up to it, as with a real signal. What cannot be
-had in memory is the kernel: a coroutine that never awaits cannot be ended by anyone.
+to such an agent is the cancellation of its task; what it does then is up to it, as with a real signal. Memory has
+no kernel: nothing can end a coroutine that never awaits.
 
 `runtime_of`, `session_of` and `play` open a runtime or a session on a scripted agent in memory, in one line.
 """
@@ -29,7 +29,7 @@ from dragoman.wire.transport import memory_pair
 from dragoman.workspace import Workspace
 
 # Seconds after the last cancellation until we stop waiting for a coroutine that swallows them all.
-KILL_LIMIT = 5.0
+KILL_TIMEOUT_S = 5.0
 
 
 class MemoryLink:
@@ -84,7 +84,7 @@ class MemoryLink:
             self._send(signal.SIGTERM)
             if not await self._ended_within(grace):
                 self.kill()
-                await self._ended_within(KILL_LIMIT)
+                await self._ended_within(KILL_TIMEOUT_S)
         return self._exited.result()
 
     def interrupt(self) -> None:
@@ -103,7 +103,7 @@ class MemoryLink:
 
 
 def in_memory(main: AgentMain) -> Launch:
-    """The `launch` of an `AgentRuntime` whose agent is this function."""
+    """Return the `launch` of an `AgentRuntime` whose agent is this function."""
 
     async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         return MemoryLink(main, name=spec.name, on_stderr=on_stderr)
@@ -112,24 +112,24 @@ def in_memory(main: AgentMain) -> Launch:
 
 
 def memory_runtime(main: AgentMain, *, spec: AgentSpec | None = None, **options: Any) -> AgentRuntime:
-    """A runtime, not yet started, on an agent in memory. `options` are those of `AgentRuntime`."""
+    """Return a runtime, not yet started, on an agent in memory. `options` are those of `AgentRuntime`."""
     return AgentRuntime(spec or AgentSpec(command=["memory"]), launch=in_memory(main), **options)
 
 
-# Seconds until a test gives up waiting: far more than anything in memory takes.
-LIMIT = 20.0
+# Until a test gives up waiting: far more than anything in memory takes.
+TIMEOUT_S = 20.0
 
 
 def config(**settings: Any) -> SessionConfig:
-    """A `SessionConfig`; the workspace, where none is given, is the folder for temporary files."""
+    """Return a `SessionConfig`; the default workspace is the folder for temporary files."""
     return SessionConfig(**{"workspace": Workspace(tempfile.gettempdir()), **settings})
 
 
 @asynccontextmanager
 async def runtime_of(agent: ScriptedAgent | Script, **options: Any) -> AsyncIterator[AgentRuntime]:
-    """A started runtime. `options` are those of `AgentRuntime`."""
+    """Start a runtime. `options` are those of `AgentRuntime`."""
     main = (agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent)).main
-    async with asyncio.timeout(LIMIT), memory_runtime(main, **options) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), memory_runtime(main, **options) as runtime:
         yield runtime
 
 
@@ -137,12 +137,12 @@ async def runtime_of(agent: ScriptedAgent | Script, **options: Any) -> AsyncIter
 async def session_of(
     agent: ScriptedAgent | Script, *, runtime: dict[str, Any] | None = None, **settings: Any
 ) -> AsyncIterator[Session]:
-    """An open session. `settings` are those of `SessionConfig`, `runtime` those of `AgentRuntime`."""
+    """Open a session. `settings` are those of `SessionConfig`, `runtime` those of `AgentRuntime`."""
     async with runtime_of(agent, **(runtime or {})) as running:
         yield await running.open_session(config(**settings))
 
 
 async def play(agent: ScriptedAgent | Script, prompt: Input = "go", **settings: Any) -> list[Event]:
-    """All events of one run."""
+    """Return all events of one run."""
     async with session_of(agent, **settings) as session:
         return [event async for event in session.run(prompt)]

@@ -56,7 +56,7 @@ def recorded(
     real_time: bool = False,
     scrub: bool = False,
 ) -> Recorder | Replayer:
-    """A `launch` for `AgentRuntime`, on a recording.
+    """Return a `launch` for `AgentRuntime`, on a recording.
 
     `when` to record, else as `DRAGOMAN_RECORD` says, else where the file is missing. `strict`: a prompt or a decision
     that is not the recorded one is an error that shows the difference; else the next recorded turn answers whatever is
@@ -114,11 +114,11 @@ class Recorder:
         return _KeptLink(link, Tee(lines.append), self._keep)
 
     def _keep(self) -> None:
-        """All of it, or nothing: half a recording would play half for ever."""
+        """Write the whole recording, or nothing: half a recording would play half each time."""
         lines = [line for connection in self._connections for line in connection]
         if self._scrub:
             home = os.path.expanduser("~")
-            lines = scrub(lines, places={home: HOME, os.path.realpath(home): HOME}, secrets=self._secrets)
+            lines = scrub(lines, folders={home: HOME, os.path.realpath(home): HOME}, secrets=self._secrets)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         unfinished.write_bytes(b"".join(lines))
@@ -139,7 +139,7 @@ class _KeptLink(RecordedLink):
 
 
 def played(player: Player) -> AgentMain:
-    """A player as an agent in memory."""
+    """Return a player as an agent in memory."""
 
     async def main(side: AgentSide) -> int:
         await serve(side, player)
@@ -152,7 +152,7 @@ WORKSPACE: Final = "/workspace"
 HOME: Final = "/home/user"
 
 # Shorter ones are no secrets, and would be found in every other word.
-LEAST_SECRET: Final = 8
+MIN_SECRET_CHARACTERS: Final = 8
 
 # Keys of kinds that agents are used with: model providers, code hosts, clouds; tokens that say what they are.
 _KEYS: Final = re.compile(
@@ -191,34 +191,36 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def secrets_in(environment: Mapping[str, str | None]) -> list[str]:
-    """Values of variables whose names say that they are secret."""
+    """Return the values of variables whose names say that they are secret."""
     return [value for name, value in environment.items() if value and _NAMES.search(name)]
 
 
 def scrub(
-    lines: Iterable[bytes], *, places: Mapping[str, str] | None = None, secrets: Collection[str] = ()
+    lines: Iterable[bytes], *, folders: Mapping[str, str] | None = None, secrets: Collection[str] = ()
 ) -> list[bytes]:
-    """The recording's lines, scrubbed. `places`: folders, and what they are to be called."""
+    """Return the recording's lines without secrets. `folders` maps folders to their new names."""
     lines = list(lines)
     openings = [params for line in lines if (params := _opening(line)) is not None]
-    given = [value for params in openings for value in _given(params)]
-    folders: dict[str, str] = {}
+    server_values = [value for params in openings for value in _server_values(params)]
+    workspaces: dict[str, str] = {}
     for params in openings:
-        number = len(folders) + 1
-        folders.setdefault(params.cwd, WORKSPACE if number == 1 else f"{WORKSPACE}-{number}")
+        number = len(workspaces) + 1
+        workspaces.setdefault(params.cwd, WORKSPACE if number == 1 else f"{WORKSPACE}-{number}")
     # The longest first: a workspace lies in a home, and a key may begin as another.
-    renamed = sorted({**(places or {}), **folders}.items(), key=lambda pair: -len(pair[0]))
-    hidden = sorted({each for each in (*given, *secrets) if len(each) >= LEAST_SECRET}, key=len, reverse=True)
+    renamed = sorted({**(folders or {}), **workspaces}.items(), key=lambda pair: -len(pair[0]))
+    hidden = sorted(
+        {each for each in (*server_values, *secrets) if len(each) >= MIN_SECRET_CHARACTERS}, key=len, reverse=True
+    )
     return [_scrubbed(line, renamed, hidden) for line in lines]
 
 
-def _scrubbed(line: bytes, places: Iterable[tuple[str, str]], secrets: Iterable[str]) -> bytes:
+def _scrubbed(line: bytes, folders: Iterable[tuple[str, str]], secrets: Iterable[str]) -> bytes:
     for secret in secrets:
         line = line.replace(json_text(secret), SECRET.encode())
     line = _KEYS.sub(SECRET.encode(), line)
     if _opening(line) is not None:
         line = _without_values(line)
-    for was, now in places:
+    for was, now in folders:
         if (pattern := folder_pattern(was, now)) is not None:
             line = substitute(pattern, json_text(now), line)
         # As some agents name the files that they keep of a folder.
@@ -236,17 +238,17 @@ def _opening(line: bytes) -> _Params | None:
         return None
 
 
-def _given(params: _Params) -> Iterable[str]:
+def _server_values(params: _Params) -> Iterable[str]:
     for server in params.mcpServers:
         try:
-            read = msgspec.json.decode(server, type=_Server)
+            decoded = msgspec.json.decode(server, type=_Server)
         except DECODE_ERRORS:
             continue
-        yield from (each.value for each in (*read.env, *read.headers))
+        yield from (each.value for each in (*decoded.env, *decoded.headers))
 
 
 def _without_values(line: bytes) -> bytes:
-    """Each value in `env` and `headers` of a server, however short."""
+    """Hide each value in `env` and `headers` of a server, however short."""
     read = msgspec.json.decode(line)
     for server in read["frame"]["params"].get("mcpServers") or ():
         for each in (*(server.get("env") or ()), *(server.get("headers") or ())):

@@ -10,8 +10,8 @@
     command_of("agents.py:script")         # the same as a process: the command that runs it
 
 It answers `initialize` and `session/new` by itself. Anything else is answered by `answers`, method by method: with a
-value, or with an async function of the request. What it heard is kept in `heard`; whether prompts of one session ever
-overlapped, in `overlapped`.
+value, or with an async function of the request. `heard` has all requests and notifications of the client;
+`overlapped` is True if prompts of one session ever overlapped.
 
 `AgentSide` is the agent's side of a link: the bytes, a stderr, and the way to exit (`AgentExit`).
 """
@@ -56,7 +56,7 @@ class AgentSide:
 AgentMain: TypeAlias = Callable[[AgentSide], Awaitable[int | None]]
 
 
-Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
+Params: TypeAlias = Mapping[str, Any]  # JSON as on the wire
 Answer: TypeAlias = object | Callable[["ReceivedRequest"], Awaitable[object]]
 Script: TypeAlias = Callable[["Turn"], Awaitable[object]]
 
@@ -105,14 +105,14 @@ class Turn:
         await self.update("tool_call_update", **{"toolCallId": tool_call_id, **fields})
 
     async def update(self, kind: str, /, **fields: object) -> None:
-        """Any update; waits while the client is behind."""
+        """Send any update, and wait while the client is behind."""
         self.agent.update(self.session_id, kind, **fields)
         await self.agent.connection.drain()
 
     async def ask_permission(
         self, title: str = "do it", *, options: Sequence[Params] = OPTIONS, **tool_call: object
     ) -> str | None:
-        """The id of the option that was taken; None when it was cancelled."""
+        """Return the id of the chosen option; None if the request was cancelled."""
         call = {"toolCallId": "received", "title": title, **tool_call}
         params = {"sessionId": self.session_id, "toolCall": call, "options": options}
         answer = await self.agent.request("session/request_permission", params)
@@ -120,12 +120,12 @@ class Turn:
         return chosen
 
     async def wait_cancelled(self) -> str:
-        """Returns when the client has cancelled: the stop reason that says so."""
+        """Wait until the client has cancelled; return that stop reason."""
         await self.cancelled.wait()
         return "cancelled"
 
     async def never(self) -> NoReturn:
-        """Hears nothing any more, and answers nothing."""
+        """Never answer."""
         await asyncio.Event().wait()
         raise AssertionError("an event that nobody sets was set")
 
@@ -133,7 +133,7 @@ class Turn:
         raise AgentExit(code)
 
     def refuse(self, code: int, message: str, data: object = None) -> NoReturn:
-        """Answers the prompt with an error."""
+        """Answer the prompt with an error."""
         raise RpcRefusal(code, message, data)
 
 
@@ -153,7 +153,7 @@ class ScriptedAgent:
         session: Params | None = None,
         answers: Mapping[str, Answer] | None = None,
     ) -> None:
-        """`capabilities` are the agent's, as on the wire; `initialize` and `session` are merged into those answers."""
+        """Create the agent. `capabilities` are as on the wire; `initialize` and `session` extend those answers."""
         self.heard: list[ReceivedRequest] = []
         self.overlapped = False
         self.connection: RpcConnection
@@ -173,7 +173,7 @@ class ScriptedAgent:
         self._waiting: list[tuple[str, int, asyncio.Future[ReceivedRequest]]] = []
 
     async def main(self, side: AgentSide) -> int:
-        """The agent's life, until the client closes the connection or a script ends it."""
+        """Serve until the client closes the connection or a script ends the agent; return the exit code."""
         loop = asyncio.get_running_loop()
         self.side = side
         self._exit = loop.create_future()
@@ -183,7 +183,7 @@ class ScriptedAgent:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            side.close()  # at once, as a crash does: nothing more is said
+            side.close()  # at once, as in a crash: nothing more is sent
             await self.connection.close()
             await ended
         return self._exit.result() if self._exit.done() else 0
@@ -194,7 +194,7 @@ class ScriptedAgent:
         return [received for received in self.heard if received.method == method]
 
     async def hears(self, method: str, count: int = 1) -> ReceivedRequest:
-        """Waits until it has heard the method that often; the last of them. (In memory only.)"""
+        """Wait until this many requests of the method have come; return the last of them. (In memory only.)"""
         if len(found := self.all_heard(method)) >= count:
             return found[count - 1]
         heard: asyncio.Future[ReceivedRequest] = asyncio.get_running_loop().create_future()
@@ -202,29 +202,29 @@ class ScriptedAgent:
         return await heard
 
     def update(self, session_id: str, kind: str, /, **fields: object) -> None:
-        """Any update, for any session, at any time."""
+        """Send any update, for any session, at any time."""
         self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": kind, **fields}})
 
     def notify(self, method: str, params: Params) -> None:
         self.connection.notify(method, params)
 
     async def request(self, method: str, params: Params) -> Any:
-        """Asks the client; raises `RequestFailed` when it refuses."""
+        """Send a request to the client; raise `RequestFailed` when it refuses."""
         return msgspec.json.decode(await self.connection.request(method, params))
 
     def raw(self, data: bytes) -> None:
-        """Bytes on stdout, whatever they are."""
+        """Write any bytes to stdout."""
         self.side.write(data)
 
     def complain(self, line: str) -> None:
-        """A line on stderr."""
+        """Write a line to stderr."""
         self.side.complain(line)
 
     def exit(self, code: int) -> None:
         if not self._exit.done():
             self._exit.set_result(code)
 
-    # -- what the connection tells (wire.connection.Handler)
+    # -- calls of the connection (wire.connection.Handler)
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
@@ -269,7 +269,7 @@ class ScriptedAgent:
             return await answer(self._received_request(request))
         except AgentExit as left:
             self.exit(left.code)
-            await asyncio.Event().wait()  # until the connection ends: an agent that is gone answers nothing
+            await asyncio.Event().wait()  # until the connection ends: an agent that has exited answers nothing
             raise
 
     async def _new_session(self, received: ReceivedRequest) -> object:
@@ -289,5 +289,5 @@ class ScriptedAgent:
 
 
 def command_of(script: str | Path) -> list[str]:
-    """The command of a process that serves `FILE.py:NAME`: a script, or a `ScriptedAgent`."""
+    """Return the command of a process that serves `FILE.py:NAME`: a script, or a `ScriptedAgent`."""
     return [sys.executable, "-m", "dragoman.testing", str(script)]

@@ -1,12 +1,12 @@
 """Recordings of real conversations: both directions of a connection, a line of JSON for each frame.
 
-    {"dir": "out", "ts": 1794724271.8, "frame": {…}}     we outline it
-    {"dir": "in", "ts": 1794724271.9, "frame": {…}}      the agent outline it
+    {"dir": "out", "ts": 1794724271.8, "frame": {…}}     we sent it
+    {"dir": "in", "ts": 1794724271.9, "frame": {…}}      the agent sent it
     {"dir": "noise", "ts": 1794724272.0, "line": "…"}    a line that is no JSON object
 
-Frames are as they were outline, byte by byte; each is written down before it is passed on. A line over the limit of the
-wire is noise with its beginning, `length` and `sha256`. `record.conversation.fold_recording` reads a recording. What
-goes over the wire is in it, keys in the `env` and `headers` of MCP servers too.
+Frames are as they were sent, byte by byte; each is recorded before it is passed on. A line over the limit of the
+wire is noise with its beginning, `length` and `sha256`. `record.conversation.fold_recording` reads a recording. A
+recording has everything that was sent, also keys in the `env` and `headers` of MCP servers.
 
 Between any client and any agent, as a program:
 
@@ -41,12 +41,12 @@ from dragoman.wire.messages import Oversized
 USAGE = "usage: python -m dragoman.testing.tee RECORDING.jsonl -- COMMAND…"
 
 # As much as a pipe holds.
-_CHUNK = 64 * 1024
-# What a shell tells of a program that could not be started, or that a signal ended.
-_NOT_FOUND = 127
-_BY_SIGNAL = 128
-# Seconds for what an agent that has ended wrote before: it is in the pipe, and the client has to take it.
-_LAST_WORDS = 5.0
+_CHUNK_BYTES = 64 * 1024
+# The exit codes of a shell for a program that could not be started, or that a signal ended.
+_EXIT_NOT_FOUND = 127
+_SIGNAL_EXIT_BASE = 128
+# For the last output of an agent that has ended: it is in the pipe, and the client has to read it.
+_LAST_OUTPUT_TIMEOUT_S = 5.0
 
 
 class Tee:
@@ -59,7 +59,7 @@ class Tee:
         self._lock = threading.Lock()
 
     def passed(self, direction: Literal["in", "out"], data: bytes) -> None:
-        """These bytes are about to be passed on; none at all is the end of this direction."""
+        """Record bytes before they are passed on; empty bytes are the end of this direction."""
         framer = self._framers[direction]
         for line in framer.feed(data) if data else framer.finish():
             record = self._record(direction, line)
@@ -81,7 +81,7 @@ class Tee:
 
 
 def is_frame(line: bytes) -> bool:
-    """A JSON object, on one line even for readers who end lines at a carriage return."""
+    """Return whether the line is a JSON object, without a carriage return, at which some readers end lines."""
     try:
         line.decode("utf-8")
         msgspec.json.decode(line)
@@ -142,7 +142,7 @@ class RecordedLink:
 
 
 def recorded(write: Callable[[bytes], object], launch: Launch = launch_process) -> Launch:
-    """A `launch` for `AgentRuntime` whose link is recorded: `write` gets the lines, one a call."""
+    """Return a `launch` for `AgentRuntime` whose link is recorded: `write` gets the lines, one per call."""
 
     async def recording_launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         return RecordedLink(await launch(spec, limits, on_stderr), Tee(write))
@@ -154,7 +154,7 @@ def recorded(write: Callable[[bytes], object], launch: Launch = launch_process) 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command with our stdin, stdout and stderr, and ends as it ends."""
+    """Run the command with our stdin, stdout and stderr; return its exit code."""
     if len(arguments) < 3 or arguments[1] != "--":
         print(USAGE, file=sys.stderr)
         return 2
@@ -162,9 +162,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with Path(path).open("wb", buffering=0) as file:
             return _stand_between(command, Tee(file.write))
-    except OSError as problem:
-        print(f"dragoman.testing.tee: {problem}", file=sys.stderr)
-        return _NOT_FOUND if problem.filename == command[0] else 2
+    except OSError as error:
+        print(f"dragoman.testing.tee: {error}", file=sys.stderr)
+        return _EXIT_NOT_FOUND if error.filename == command[0] else 2
 
 
 def _stand_between(command: Sequence[str], tee: Tee) -> int:
@@ -179,14 +179,14 @@ def _stand_between(command: Sequence[str], tee: Tee) -> int:
     there.start()
     back.start()
     code = process.wait()
-    back.join(_LAST_WORDS)
-    return code if code >= 0 else _BY_SIGNAL - code
+    back.join(_LAST_OUTPUT_TIMEOUT_S)
+    return code if code >= 0 else _SIGNAL_EXIT_BASE - code
 
 
 def _carry(source: IO[Any], target: IO[Any], tee: Tee, direction: Literal["in", "out"]) -> None:
-    """Until the source ends. One that cannot be passed on any more is still heard, and written down."""
+    """Copy the source to the target and record it, until the source ends; also when the target is closed."""
     open_end = True
-    while data := os.read(source.fileno(), _CHUNK):
+    while data := os.read(source.fileno(), _CHUNK_BYTES):
         tee.passed(direction, data)
         try:
             rest = memoryview(data)
@@ -197,7 +197,7 @@ def _carry(source: IO[Any], target: IO[Any], tee: Tee, direction: Literal["in", 
     tee.passed(direction, b"")
     if direction == "out":
         try:
-            target.close()  # the agent learns by it that the client is gone
+            target.close()  # the agent sees the end of its stdin
         except OSError:
             pass
 

@@ -145,7 +145,7 @@ class DemoAgent:
             self._serving_tasks.discard(task)
 
     async def on_ended(self) -> DragomanError:
-        """The client is gone: runs stop, what was asked before is still answered."""
+        """Stop the runs, since the client is gone; requests under way are still answered."""
         for session in self._sessions.values():
             if session.run is not None:
                 session.run.ignores_cancel = False
@@ -172,7 +172,7 @@ class DemoAgent:
             raise RpcRefusal(INTERNAL_ERROR, str(error)) from None
 
     def _cancel(self, session_id: str) -> None:
-        """Cancels the run under way, and prompts that came before this in the same breath and have not begun."""
+        """Cancel the run under way, and prompts that came in the same read and have not begun."""
         session = self._sessions.get(session_id)
         if session is not None and session.run is not None:
             session.run.cancel()
@@ -209,7 +209,7 @@ class DemoAgent:
         )
 
     async def _load(self, params: acp.LoadSessionRequest) -> acp.LoadSessionResponse:
-        """Tells the whole history, then answers."""
+        """Send the whole history, then answer."""
         session = self._reopen(params)
         for number, update in enumerate(session.history.entries(), start=1):
             self._connection.notify("session/update", {"sessionId": session.id, "update": update})
@@ -257,7 +257,7 @@ class DemoAgent:
         return acp.CloseSessionResponse()
 
     async def _delete(self, params: acp.DeleteSessionRequest) -> acp.DeleteSessionResponse:
-        """Also for one that never was: what is asked for is that it be gone."""
+        """Delete a session. One that does not exist is no error."""
         self._check_login()
         self._store.delete(params.session_id)
         if session := self._sessions.get(params.session_id):
@@ -326,7 +326,7 @@ class DemoAgent:
         )
 
     def _open_saved(self, saved: SavedSession, params: OpenParams) -> Session:
-        """Makes a new session of what is saved, and saves it."""
+        """Open a new session from saved data, and save it."""
         session = Session(saved, params.mcp_servers)
         _apply_params(session, params)
         self._sessions[session.id] = session
@@ -382,12 +382,12 @@ class DemoAgent:
         self._connection.notify("session/update", acp.SessionNotification(session_id=session.id, update=update))
 
     def _notify_soon(self, session: Session, update: acp.SessionUpdate) -> None:
-        """After the answer that is about to go out: a client may not know the session before it."""
+        """Notify after the answer that is about to be sent: a client may not know the session before it."""
         asyncio.get_running_loop().call_soon(self._notify, session, update)
 
 
 def _session_id_of(params: msgspec.Raw) -> str:
-    """Which session a message is about; empty when it does not say so."""
+    """Return the session id of a message; empty where it has none."""
     try:
         return lenient.decode(params, acp.CancelNotification).session_id
     except msgspec.MsgspecError:

@@ -162,13 +162,13 @@ class Session:
 
 
 def title_of(prompt: str) -> str:
-    """The first line of a prompt, not too long."""
+    """Return the first line of a prompt, shortened."""
     line = " ".join(prompt.strip().splitlines()[:1]).strip() or "Untitled"
     return line if len(line) <= _MAX_TITLE_CHARACTERS else line[: _MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
 def timestamp(now: float) -> str:
-    """ISO 8601 in UTC, to the millisecond: sorts as text."""
+    """Format the time as ISO 8601 in UTC, to the millisecond; it sorts as text."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
 
 
@@ -285,7 +285,7 @@ class PromptRun:
         content: acp.ContentBlock,
         kind: type[acp.AgentMessageChunk | acp.AgentThoughtChunk] = acp.AgentMessageChunk,
     ) -> None:
-        """One chunk of the current message; a new message when the last chunk was of another kind."""
+        """Send a chunk of the current message, or of a new one if the last chunk was of another kind."""
         if self._message is None or self._message[0] is not kind:
             self._message = (kind, self.session.next_id("message"))
         self.update(kind(content=content, message_id=self._message[1]))

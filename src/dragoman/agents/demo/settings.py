@@ -34,7 +34,7 @@ def mode_state(mode: str) -> acp.SessionModeState:
 
 
 def options(mode: str, values: Values, *, switches: bool) -> tuple[acp.SessionConfigOption, ...]:
-    """All config options with their current values, as ACP shows them."""
+    """Return all config options with their current values, as ACP shows them."""
     modes = tuple(
         acp.SessionConfigSelectOption(value=each.id, name=each.name, description=each.description or "")
         for each in DOCUMENT.mode
@@ -73,7 +73,7 @@ def check_mode(mode: str, *, field: str = "modeId") -> str:
 
 
 def check_value(option: str, value: Value) -> Value:
-    """The value, if the option exists and may have it."""
+    """Return the value if the option exists and may have it; else raise `NotAllowed`."""
     if option == SWITCH_ID:
         if not isinstance(value, bool):
             raise NotAllowed("value", f"{SWITCH_ID} is on or off (true or false), not {value!r}")

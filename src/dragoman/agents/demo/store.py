@@ -77,13 +77,13 @@ class SessionStore:
         draft.replace(path)
 
     def save_again(self, session: SavedSession) -> None:
-        """Saves what was saved before; one that was deleted meanwhile, here or by another process, stays deleted."""
+        """Save a session again; one that was deleted meanwhile, here or by another process, stays deleted."""
         path = self._path(session.id)
         if path is not None and path.exists():
             self.save(session)
 
     def load(self, session_id: str) -> SavedSession | None:
-        """The saved session; None when there is none of that id."""
+        """Return the saved session; None where there is none of that id."""
         path = self._path(session_id)
         try:
             return None if path is None else msgspec.json.decode(path.read_bytes(), type=SavedSession)
@@ -103,7 +103,7 @@ class SessionStore:
             return False
 
     def page(self, *, cwd: str | None, cursor: str | None, size: int) -> tuple[list[SavedSessionHead], str | None]:
-        """One page of the saved sessions, latest first, and the cursor of the next.
+        """Return a page of the saved sessions, latest first, and the cursor of the next page.
 
         A cursor says behind which session the page starts, so that sessions saved meanwhile shift nothing.
         """
@@ -116,7 +116,7 @@ class SessionStore:
         return page, _cursor(page[-1]) if len(heads) > size else None
 
     def prune(self) -> None:
-        """Deletes the oldest sessions beyond `MAX_SAVED_SESSIONS`."""
+        """Delete the oldest sessions beyond `MAX_SAVED_SESSIONS`."""
         files = list(self.home.glob("demo-*.json"))
         if len(files) <= MAX_SAVED_SESSIONS:
             return

@@ -49,13 +49,13 @@ def absolute_path(run: PromptRun, path: str) -> str:
 
 
 def relative_path(run: PromptRun, path: str) -> str:
-    """The path as a person would say it."""
+    """Return the path relative to the workspace, where it is inside."""
     inside = path.startswith(run.session.cwd.rstrip("/") + "/")
     return os.path.relpath(path, run.session.cwd) if inside else path
 
 
 async def read_text(run: PromptRun, path: str) -> str | None:
-    """The file's text; None when there is no such file."""
+    """Return the file's text; None where there is no such file."""
     if not run.client.fs.read_text_file:
         return _read_own(_inside(run, path))
     try:
@@ -84,7 +84,7 @@ def _is_there(path: str) -> bool:
 
 
 def delete_file(run: PromptRun, path: str) -> None:
-    """ACP has no method for this: the agent does it itself."""
+    """Delete a file. ACP has no method for this: the agent does it itself."""
     target = _inside(run, path)
     try:
         target.unlink()
@@ -97,7 +97,7 @@ def file_exists(run: PromptRun, path: str) -> bool:
 
 
 def _inside(run: PromptRun, path: str) -> Path:
-    """The path with its links resolved, if it lies in the workspace."""
+    """Return the path with its links resolved; raise `ActionFailed` if it is not in the workspace."""
     target = Path(os.path.realpath(path))
     for folder in (run.session.cwd, *run.session.additional_directories):
         if target.is_relative_to(os.path.realpath(folder)):
@@ -128,14 +128,14 @@ def _write_own(path: Path, text: str) -> None:
 
 
 def argv_of(command: str) -> list[str]:
-    """The program and its arguments: plain words as they are, anything more through the shell."""
+    """Return the program and its arguments; a command with shell syntax runs in a shell."""
     if _SHELL_SIGNS.isdisjoint(command):
         return shlex.split(command)
     return ["sh", "-c", command]
 
 
 async def run_to_end(run: PromptRun, tool: Tool, command: str) -> CommandEnd:
-    """Runs the command to its end, shown in the tool call."""
+    """Run the command to its end, shown in the tool call."""
     return await (_run_in_terminal if run.client.terminal else _run_own)(run, tool, argv_of(command))
 
 
@@ -189,7 +189,7 @@ def _release(run: PromptRun, terminal_id: str) -> None:
 
 
 def _request_unanswered(run: PromptRun, method: str, params: object) -> None:
-    """A request whose answer nobody waits for: a run that ends must not hang on its cleaning up."""
+    """Send a request without waiting for the answer: the clean-up must not delay the end of a run."""
     try:
         run.connection.call(method, params)
     except DragomanError:
@@ -239,17 +239,17 @@ async def _run_own(run: PromptRun, tool: Tool, argv: list[str]) -> CommandEnd:
 
 
 async def _last_of(reader: asyncio.StreamReader) -> tuple[str, bool]:
-    """The last `OUTPUT_LIMIT_BYTES` bytes as text, and whether there were more."""
+    """Return the last `OUTPUT_LIMIT_BYTES` bytes as text, and whether there were more."""
     parts: deque[bytes] = deque()
-    size, cut = 0, False
+    size, truncated = 0, False
     while part := await reader.read(OUTPUT_LIMIT_BYTES):
         parts.append(part)
         size += len(part)
         while size - len(parts[0]) >= OUTPUT_LIMIT_BYTES:
             size -= len(parts.popleft())
-            cut = True
+            truncated = True
     whole = b"".join(parts)
-    return whole[-OUTPUT_LIMIT_BYTES:].decode("utf-8", errors="replace"), cut or size > OUTPUT_LIMIT_BYTES
+    return whole[-OUTPUT_LIMIT_BYTES:].decode("utf-8", errors="replace"), truncated or size > OUTPUT_LIMIT_BYTES
 
 
 def _kill_group(pid: int) -> None:
@@ -260,7 +260,7 @@ def _kill_group(pid: int) -> None:
 
 
 def shown_output(end: CommandEnd) -> str:
-    """The output for a message: fenced, and not longer than one wants to read there."""
+    """Return the last lines of the output as a code block."""
     lines = end.output.rstrip().splitlines()
     if not lines:
         return ""
@@ -318,7 +318,7 @@ async def edit_scene(run: PromptRun, intent: Intent) -> None:
 
 
 def edited(name: str, old: str | None, line: str) -> tuple[str, int]:
-    """The file with a line appended, or a new one; and that line's number."""
+    """Return the file with a line appended, or a new file; and the number of that line."""
     if old is None:
         head = f"# {os.path.splitext(os.path.basename(name))[0]}\n\n" if name.endswith(".md") else ""
         old, new_line = head, "This file was created by the Dragoman demo agent."
@@ -330,7 +330,7 @@ def edited(name: str, old: str | None, line: str) -> tuple[str, int]:
 
 
 async def _find(run: PromptRun, name: str) -> tuple[str, str | None]:
-    """The file that a name means, and its text: as named, else with the endings that people leave out."""
+    """Find the file that a name means, also with an ending left out; return its path and text."""
     path = absolute_path(run, name)
     endings = [""] if os.path.splitext(path)[1] else ["", ".md", ".txt"]
     for ending in endings:
@@ -433,7 +433,7 @@ async def page_scene(run: PromptRun, intent: Intent) -> None:
 async def _elicit(
     run: PromptRun, question: acp.ElicitationFormMode | acp.ElicitationUrlMode
 ) -> acp.CreateElicitationResponse | None:
-    """The answer; None when the client failed to ask, which is then said."""
+    """Return the answer; None if the client failed to ask, which the agent then says."""
     try:
         return await run.elicit(question)
     except RequestFailed as error:

@@ -100,7 +100,7 @@ class WordReader(ABC):
 
     @abstractmethod
     def passing_newline(self) -> None:
-        """Called for a newline inside a word."""
+        """Take note of a newline inside a word."""
 
     def peek(self, ahead: int = 0) -> str:
         at = self.pos + ahead

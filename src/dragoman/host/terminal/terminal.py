@@ -10,7 +10,7 @@ there to answer, and a program that waits forever helps no agent. Input to the t
 themselves (`/dev/tty`), and carries ^C.
 
 `ReadThrottle` limits how much the terminals of a loop read, so that floods leave time for everything else: between two
-iterations of the event loop all terminals together read at most `BUDGET` bytes, in the order in which they ask. A
+iterations of the event loop all terminals together read at most `BUDGET_BYTES` bytes, in the order in which they ask. A
 flood, most of which is dropped anyway, also pauses between the iterations, so that it does not occupy a core. A
 terminal that waits does not read, and then its command blocks in its own write.
 """
@@ -35,10 +35,10 @@ from dragoman.proc.spawn import spawn
 from dragoman.wire.vocabulary import TerminalExitStatus
 
 # Bytes: processing them takes 0.1 to 0.2 ms, which no session notices.
-BUDGET: Final = 64 * 1024
+BUDGET_BYTES: Final = 64 * 1024
 
 # Bytes without a break after which output counts as a flood: more than people or models read.
-BURST: Final = 1024 * 1024
+BURST_BYTES: Final = 1024 * 1024
 
 # Seconds without output that end a flood.
 QUIET_S: Final = 0.02
@@ -74,13 +74,13 @@ class ReadThrottle:
         await waiter
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._burst_bytes > BURST:
+        if self._burst_bytes > BURST_BYTES:
             loop.call_later(self._pause_s, self._grant)
         else:
             loop.call_soon(self._grant)
 
     def _grant(self) -> None:
-        budget = BUDGET
+        budget = BUDGET_BYTES
         while self._waiters and budget > 0:
             size, waiter = self._waiters.popleft()
             if not waiter.done():  # cancelled meanwhile

@@ -29,7 +29,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 
 # Bytes, where the agent sets no limit: thousands of lines, more than a model reads, and few enough for many terminals.
-DEFAULT_OUTPUT_LIMIT: Final = 1024 * 1024
+DEFAULT_OUTPUT_BYTES: Final = 1024 * 1024
 
 # The highest limit of an agent: the answer must fit into one line of the wire (64 MiB), however it is escaped.
 MAX_OUTPUT_BYTES: Final = 10 * 1024 * 1024
@@ -102,7 +102,7 @@ class Terminals:
                 cwd=cwd,
                 env=env,
                 explicit=frozenset(variable.name for variable in request.env),
-                limit=min(DEFAULT_OUTPUT_LIMIT if limit is None else limit, MAX_OUTPUT_BYTES),
+                limit=min(DEFAULT_OUTPUT_BYTES if limit is None else limit, MAX_OUTPUT_BYTES),
                 pty=self._new_pty(options, rows),
                 rows=rows,
                 command=(request.command, *request.args),

@@ -126,7 +126,7 @@ def whole(conversation: Conversation, reply: Reply) -> bytes:
 
 
 def count(body: bytes) -> bytes:
-    """The answer to `count_tokens`: an estimate, as in all answers without `[[usage:…]]`."""
+    """Answer `count_tokens` with an estimate, as in all answers without `[[usage:…]]`."""
     return msgspec.json.encode({"input_tokens": len(body) // 4 + 1})
 
 

@@ -205,7 +205,7 @@ def current_steps(conversation: Conversation) -> Steps | None:
 
 
 def _superseded(conversation: Conversation, begin: int) -> bool:
-    """A prompt without directives came after the script had been answered to its end.
+    """Return whether a prompt without directives came after the script had been answered to its end.
 
     Only then: agents add text in the user's name beside a prompt and beside results, too.
     """
@@ -286,7 +286,7 @@ def _echo(conversation: Conversation) -> str:
 
 
 def _deltas(text: str) -> Iterator[Text]:
-    """The text in pieces of a few words; no piece goes beyond the end of a sentence."""
+    """Split the text into pieces of a few words; no piece goes beyond the end of a sentence."""
     piece = ""
     count = 0
     for word in re.findall(r"\s*\S+\s*|\s+", text):
@@ -300,7 +300,7 @@ def _deltas(text: str) -> Iterator[Text]:
 
 
 def merge_parts(parts: Iterable[Part]) -> list[Text | Thought | Call]:
-    """The parts as an answer that is sent whole has them: no pauses, and text in one piece."""
+    """Merge the parts for an answer that is sent at once: no pauses, and text in one piece."""
     out: list[Text | Thought | Call] = []
     for part in parts:
         if isinstance(part, Pause | Drop):
@@ -323,7 +323,7 @@ def _reply(conversation: Conversation, parts: tuple[Part, ...], usage: Usage | N
 
 
 def _tokens(characters: int) -> int:
-    """An estimate: four characters a token is the usual rule of thumb for English."""
+    """Estimate the tokens: four characters each is the usual rule of thumb for English."""
     return characters // 4 + 1
 
 
@@ -332,7 +332,7 @@ def _sample_text(schema: msgspec.Raw, text: str) -> str:
 
 
 def sample(schema: Any, text: str) -> Any:
-    """The smallest value that fits the common parts of JSON Schema."""
+    """Return the smallest value that fits the common parts of JSON Schema."""
     if not isinstance(schema, dict):
         return text
     if choices := schema.get("enum"):

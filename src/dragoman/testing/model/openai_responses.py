@@ -228,7 +228,7 @@ def _item(conversation: Conversation, index: int, part: Text | Thought | Call) -
 
 
 def _input(arguments: str) -> str:
-    """The text for a custom tool: a JSON string, or what an object has as `input`."""
+    """Return the text for a custom tool: a JSON string, or the `input` of an object."""
     given = msgspec.json.decode(arguments)
     text = given.get("input", arguments) if isinstance(given, dict) else given
     return text if isinstance(text, str) else arguments

@@ -89,8 +89,8 @@ _NEXT: Final = re.compile(r"\s*(\+|\]\])")
 # Some agents join a prompt that came to nothing with the next one, into one text.
 BEGIN: Final = "[[begin]]"
 # A model that hangs for longer is a mistake in the script, and would outlive the test that has it.
-LONGEST: Final = 3600.0
-MOST_WORDS: Final = 1_000_000
+MAX_PAUSE_S: Final = 3600.0
+MAX_WORDS: Final = 1_000_000
 
 
 class ScriptError(ValueError):
@@ -102,12 +102,12 @@ def has_directives(text: str) -> bool:
 
 
 def parse(text: str) -> tuple[Step, ...]:
-    """The steps of all directives in a text after its last `[[begin]]`, in their order. Raises ScriptError."""
+    """Return the steps of all directives in a text after its last `[[begin]]`, in order. Raise `ScriptError`."""
     return tuple(_steps(text.rpartition(BEGIN)[2]))
 
 
 def split_at_calls(steps: tuple[Step, ...]) -> tuple[Steps, ...]:
-    """The steps as one model request after the other has them: each but the last ends with calls of tools."""
+    """Split the steps by model request: each part but the last ends with tool calls."""
     found: list[Steps] = []
     begin = 0
     for index, step in enumerate(steps):
@@ -140,9 +140,9 @@ def _step(name: str, value: str) -> Step:
             return Think(value)
         case "slow":
             count, seconds = _fields(name, value, "N:S, a number of words and the seconds between them", 2)
-            return Slow(int(_number(name, count, MOST_WORDS, whole=True)), _number(name, seconds, LONGEST))
+            return Slow(int(_number(name, count, MAX_WORDS, whole=True)), _number(name, seconds, MAX_PAUSE_S))
         case "hang":
-            return Hang(_number(name, value, LONGEST))
+            return Hang(_number(name, value, MAX_PAUSE_S))
         case "http":
             status = int(_number(name, value, 599, whole=True))
             if status < 400:

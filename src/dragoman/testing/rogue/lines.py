@@ -18,7 +18,7 @@ from dragoman.testing.rogue.agent import Agent, Frame, behaviour, line, register
 SKIPS_AND_REPORTS = "ignores and reports it, and keeps all words"
 
 # Past what a careful client takes as one line; ours takes 64 MiB.
-GIANT = 70_000_000
+OVERSIZED_BYTES = 70_000_000
 
 
 def _between(agent: Agent, trouble: bytes) -> None:
@@ -28,7 +28,7 @@ def _between(agent: Agent, trouble: bytes) -> None:
 
 
 def _lines(name: str, does: str, trouble: Callable[[], bytes], good: str = SKIPS_AND_REPORTS) -> None:
-    """A behaviour that writes these bytes between two chunks."""
+    """Register a behaviour that writes these bytes between two chunks."""
 
     def play(agent: Agent) -> None:
         _between(agent, trouble())
@@ -200,14 +200,14 @@ def long_line(agent: Agent) -> None:
 @behaviour("an update over the line limit", "reports its length and its beginning, and goes on")
 def oversized_update(agent: Agent) -> None:
     agent.begin_run("before ")
-    agent.send(agent.chunk("x" * agent.many(GIANT)), agent.chunk("after"), agent.run_ended())
+    agent.send(agent.chunk("x" * agent.many(OVERSIZED_BYTES)), agent.chunk("after"), agent.run_ended())
 
 
 @behaviour("an answer to the prompt over the line limit", "fails the run with it, and not the session")
 def oversized_answer(agent: Agent) -> None:
     agent.begin_run("before")
     answer = agent.run_ended()
-    answer["result"]["_meta"] = {"much": "x" * agent.many(GIANT)}
+    answer["result"]["_meta"] = {"much": "x" * agent.many(OVERSIZED_BYTES)}
     agent.send(answer)
 
 
@@ -215,14 +215,14 @@ def oversized_answer(agent: Agent) -> None:
 def oversized_answer_id_last(agent: Agent) -> None:
     agent.begin_run("before")
     answer = agent.run_ended()
-    answer["result"]["_meta"] = {"much": "x" * agent.many(GIANT)}
+    answer["result"]["_meta"] = {"much": "x" * agent.many(OVERSIZED_BYTES)}
     agent.send({"result": answer["result"], "id": answer["id"]})
 
 
 @behaviour("a request over the line limit; it waits for the answer", "answers with an error")
 def oversized_request(agent: Agent) -> None:
     agent.until("session/prompt")
-    content = "x" * agent.many(GIANT)
+    content = "x" * agent.many(OVERSIZED_BYTES)
     request_id = agent.ask("fs/write_text_file", {"sessionId": agent.session, "path": "/x", "content": content})
     agent.say(f"answered {agent.answer_to(request_id)['error']['code']}")
     agent.end_run()
@@ -251,18 +251,18 @@ def content_length_headers(agent: Agent) -> None:
 
 
 MILLION = 1_000_000
-BATCH = 1000
+BATCH_LINES = 1000
 
 KEEPS_UP = "takes all of it, in bounded memory"
 
 
 def _pour(agent: Agent, frame: Frame, count: int) -> None:
-    """The same frame again and again, as fast as the pipe takes it."""
+    """Write the same frame again and again, as fast as the pipe takes it."""
     one = line(frame)
-    many = one * BATCH
-    for _ in range(count // BATCH):
+    many = one * BATCH_LINES
+    for _ in range(count // BATCH_LINES):
         agent.write(many)
-    agent.write(one * (count % BATCH))
+    agent.write(one * (count % BATCH_LINES))
 
 
 @behaviour("a million chunks in one run", KEEPS_UP + ", every word")
@@ -300,8 +300,8 @@ def flood_before_the_session(agent: Agent) -> None:
 @behaviour("a million lines of garbage", KEEPS_UP)
 def flood_of_garbage(agent: Agent) -> None:
     agent.begin_run("before ")
-    for _ in range(agent.many(MILLION) // BATCH):
-        agent.write(b"INFO nothing to see here\n" * BATCH)
+    for _ in range(agent.many(MILLION) // BATCH_LINES):
+        agent.write(b"INFO nothing to see here\n" * BATCH_LINES)
     agent.finish_run("after")
 
 
@@ -355,7 +355,7 @@ def _batches(count: int) -> Iterator[int]:
 def endless_updates(agent: Agent) -> None:
     agent.until("session/prompt")
     while True:
-        agent.write(line(agent.chunk("flood ")) * BATCH)
+        agent.write(line(agent.chunk("flood ")) * BATCH_LINES)
 
 
 @behaviour("large chunks without end (1 MB each), whatever it is told", "the same, in bounded memory")
@@ -370,5 +370,5 @@ def endless_stderr(agent: Agent) -> None:
     agent.until("session/prompt")
     if os.fork() == 0:
         while True:
-            write_all(2, b"still here\n" * BATCH)
+            write_all(2, b"still here\n" * BATCH_LINES)
     agent.finish_run("fine")

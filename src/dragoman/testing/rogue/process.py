@@ -18,14 +18,14 @@ from dragoman.testing.rogue.agent import Agent, behaviour, register, write_all
 from dragoman.testing.rogue.prompts import ALLOW, REJECT, permission
 
 # Children outlive any test that does not end them.
-LIFETIME = 600
+CHILD_LIFETIME_S = 600
 
 ENDS = "ends the child too"
 
 
 def _live_on() -> NoReturn:
     while True:
-        time.sleep(LIFETIME)
+        time.sleep(CHILD_LIFETIME_S)
 
 
 @behaviour("closes its stdin after the handshake, and lives on", "gives up when its limit has passed")
@@ -114,11 +114,11 @@ def stops_itself(agent: Agent) -> None:
 
 
 def _child(*, new_session: bool = False, stdout: bool = False, stubborn: bool = False, nameless: bool = False) -> int:
-    """A child that would live for long; returns its process number when it is ready.
+    """Start a child that would live for long; return its process id when it is ready.
 
     `stdout`: it holds our stdout open (as its stderr); `nameless`: its environment is empty.
     """
-    program = f"import signal, time; print(end='.', flush=True); time.sleep({LIFETIME})"
+    program = f"import signal, time; print(end='.', flush=True); time.sleep({CHILD_LIFETIME_S})"
     if stubborn:
         program = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + program
     reading, writing = os.pipe()
@@ -132,7 +132,7 @@ def _child(*, new_session: bool = False, stdout: bool = False, stubborn: bool = 
     )
     os.close(writing)
     os.read(reading, 1)
-    child.returncode = 0  # it is nobody's any more
+    child.returncode = 0  # nobody waits for it
     return child.pid
 
 

@@ -14,7 +14,7 @@ REJECT = {"optionId": "no", "name": "No", "kind": "reject_once"}
 
 
 def permission(agent: Agent, options: Json, tool_call: Json = None) -> Frame:
-    """The frame of a permission request for this session."""
+    """Return the frame of a permission request for this session."""
     call = {"toolCallId": "t", "title": "rm -rf /", "kind": "execute"} if tool_call is None else tool_call
     return agent.request(
         "session/request_permission", {"sessionId": agent.session, "toolCall": call, "options": options}
@@ -134,7 +134,7 @@ FAILS = "fails the run, with the words so far; the session goes on"
 
 
 def _result(name: str, does: str, good: str, result: Json) -> None:
-    """A behaviour that says "before" and answers the prompt with this."""
+    """Register a behaviour that says "before" and answers the prompt with this."""
 
     def play(agent: Agent) -> None:
         request = agent.until("session/prompt")

@@ -14,7 +14,7 @@ UNREADABLE = "says what is missing, and closes"
 
 
 def _initialize(name: str, does: str, good: str, changes: Frame | None) -> None:
-    """A behaviour whose answer to `initialize` has these members changed; a change to None takes one out."""
+    """Register a behaviour whose answer to `initialize` has these members changed; None removes a member."""
 
     def play(agent: Agent) -> None:
         request = agent.until("initialize")

@@ -38,7 +38,7 @@ _OPTION = {
 }
 _ENTRIES = [{"content": "c", "priority": "high", "status": "pending"}]
 
-# One good update of each kind, with all its fields. No words of the agent in them: those would be heard.
+# One valid update of each kind, with all its fields. None says anything: it would become part of the answer.
 WHOLE: dict[str, Frame] = {
     "user_message_chunk": _CHUNK,
     "agent_thought_chunk": _CHUNK,
@@ -77,16 +77,16 @@ WRONG: tuple[Json, ...] = (
 )
 
 
-def _places(value: Json, path: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
+def _paths(value: Json, path: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
     """Yield the paths of all values, at every depth."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in inside:
         yield (*path, key)
-        yield from _places(part, (*path, key))
+        yield from _paths(part, (*path, key))
 
 
 def _changed(update: Frame, path: tuple[Json, ...], wrong: Json) -> Frame:
-    """The update with another value in this place; without the place where that is `...`."""
+    """Return the update with another value at this path; without the path where that is `...`."""
     changed = copy.deepcopy(update)
     holder: Json = changed
     for key in path[:-1]:
@@ -99,9 +99,9 @@ def _changed(update: Frame, path: tuple[Json, ...], wrong: Json) -> Frame:
 
 
 def spoilt(wrongs: tuple[Json, ...]) -> Iterator[Frame]:
-    """Each kind of update with each of its fields, at every depth, spoilt in each of these ways."""
+    """Yield each kind of update with each of its fields, at every depth, replaced by each of these values."""
     for kind, fields in WHOLE.items():
-        for path in _places(fields):
+        for path in _paths(fields):
             for wrong in wrongs:
                 yield {"sessionUpdate": kind, **_changed(fields, path, wrong)}
 
