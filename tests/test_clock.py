@@ -13,7 +13,7 @@ from dragoman.testing.clock import ManualClock
 LIMIT = 10.0
 
 
-async def test_the_system_clock_tells_the_machine_s_time() -> None:
+async def test_the_system_clock_reads_the_clock_of_the_machine() -> None:
     before = (time.time(), time.monotonic())
     now = (SYSTEM_CLOCK.time(), SYSTEM_CLOCK.monotonic())
     assert before <= now <= (time.time(), time.monotonic())
@@ -28,7 +28,7 @@ async def test_a_timer_of_the_system_clock_is_called_or_cancelled() -> None:
         await called.wait()
 
 
-async def test_a_manual_clock_moves_only_when_it_is_told_to() -> None:
+async def test_a_manual_clock_moves_only_when_it_is_advanced() -> None:
     clock = ManualClock(start=5.0)
     assert (clock.time(), clock.monotonic()) == (5.0, 5.0)
     clock.advance(1.5)

@@ -22,7 +22,7 @@ def write(home: Path, text: str) -> Path:
 # Layers
 
 
-def test_with_nothing_set_the_defaults_hold_and_no_folder_is_made(tmp_path: Path) -> None:
+def test_without_settings_the_defaults_apply_and_no_folder_is_created(tmp_path: Path) -> None:
     settings = config.load(environ={"HOME": str(tmp_path)})
     assert settings.home == tmp_path / ".dragoman"
     assert not settings.home.exists()
@@ -47,7 +47,7 @@ def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path)
     )
 
 
-def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
+def test_a_setting_knows_its_source(tmp_path: Path) -> None:
     file = write(tmp_path, '\nagent = "claude"\naccess = "full"\ndeadline = 5\n')
     settings = config.load(tmp_path, {"DRAGOMAN_ACCESS": "ask"}, {"deadline": 6})
     assert settings.where("agent") == f"{file}:2"
@@ -56,14 +56,14 @@ def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
     assert settings.where("idle_limit") is None
 
 
-def test_how_long_a_question_may_wait_is_set_like_other_limits(tmp_path: Path) -> None:
+def test_the_time_limit_of_a_question_is_set_like_other_limits(tmp_path: Path) -> None:
     assert config.load(tmp_path, {}).permission_timeout is None
     write(tmp_path, 'permission_timeout = "5m"\n')
     assert config.load(tmp_path, {}).permission_timeout == 300.0
     assert config.load(tmp_path, {"DRAGOMAN_PERMISSION_TIMEOUT": "none"}).permission_timeout is None
 
 
-def test_rules_are_carried_as_they_stand(tmp_path: Path) -> None:
+def test_rules_are_passed_on_unchanged(tmp_path: Path) -> None:
     assert config.load(tmp_path, {}).policy == {}
     write(tmp_path, '[[policy]]\nanswer = "deny"\n')
     assert config.load(tmp_path, {}).policy == [{"answer": "deny"}]
@@ -82,7 +82,7 @@ def test_access_has_aliases(tmp_path: Path, alias: str, access: str) -> None:
     assert config.load(tmp_path, {}, {"access": alias}).access == access
 
 
-def test_a_later_layer_can_take_a_limit_away(tmp_path: Path) -> None:
+def test_a_later_layer_can_remove_a_limit(tmp_path: Path) -> None:
     write(tmp_path, 'deadline = "5m"\nidle_limit = "30s"\n')
     settings = config.load(tmp_path, {"DRAGOMAN_DEADLINE": "none"}, {"idle_limit": "off"})
     assert (settings.deadline, settings.idle_limit) == (None, None)
@@ -93,7 +93,7 @@ def test_sizes_are_bytes_or_texts_with_a_unit(tmp_path: Path, written: object, s
     assert config.load(tmp_path, {}, {"line_limit": written}).line_limit == size
 
 
-def test_agent_tables_are_carried_as_they_stand(tmp_path: Path) -> None:
+def test_agent_tables_are_passed_on_unchanged(tmp_path: Path) -> None:
     write(tmp_path, '[agents.mine]\ncommand = "x"\n[agents.claude.env]\nA = "1"\n')
     agents = config.load(tmp_path, {}).agents
     assert agents == {"mine": {"command": "x"}, "claude": {"env": {"A": "1"}}}
@@ -201,7 +201,7 @@ def test_a_relative_home_folder_is_refused() -> None:
         config.home_folder({"DRAGOMAN_HOME": "somewhere"})
 
 
-def test_the_home_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
+def test_the_home_folder_is_created_for_its_user_only(tmp_path: Path) -> None:
     folder = config.make_home(tmp_path / "a" / "b")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     os.chmod(folder, 0o755)
@@ -209,7 +209,7 @@ def test_the_home_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755  # the user's own choice is left alone
 
 
-def test_a_home_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
+def test_an_error_about_the_home_folder_names_the_variable_to_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="the home folder cannot be created") as caught:
         config.make_home(tmp_path / "file" / "home")
@@ -236,7 +236,7 @@ def test_durations_are_seconds_or_texts_with_units(written: object, seconds: flo
      float("nan"), float("inf"), 10**400, "9" * 400],
     ids=lambda value: str(value)[:10],
 )  # fmt: skip
-def test_what_is_no_duration_is_refused(written: object) -> None:
+def test_a_value_that_is_no_duration_is_refused(written: object) -> None:
     with pytest.raises(ValueError):
         config.parse_duration(written)
 

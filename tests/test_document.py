@@ -176,7 +176,7 @@ def test_a_missing_value_is_placed_at_what_should_contain_it() -> None:
         (b"a = " + b"9" * 5000, "x.toml"),
     ],
 )
-def test_what_is_no_toml_is_an_error_with_line_and_column(data: bytes, where: str) -> None:
+def test_a_text_that_is_no_toml_is_an_error_with_line_and_column(data: bytes, where: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_document("x.toml", data)
     assert caught.value.where == where
@@ -190,7 +190,7 @@ def test_values_are_named_by_kind_without_being_shown() -> None:
     ]  # fmt: skip
 
 
-def test_shown_values_look_as_they_were_written_and_are_cut() -> None:
+def test_shown_values_look_as_they_were_written_and_are_truncated() -> None:
     assert [show(value) for value in (True, 3, 1.5, "x", [1])] == ["true", "3", "1.5", '"x"', "an array"]
     assert show("y" * 100) == '"' + "y" * 60 + '…"'
 

@@ -36,7 +36,7 @@ def test_the_file_has_the_mode_that_the_caller_names(tmp_path: Path, mode: int) 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode & ~0o022
 
 
-def test_a_file_is_for_its_owner_alone_by_default(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_file_by_default(tmp_path: Path) -> None:
     (tmp_path / "file").touch(0o644)
     atomic_write(tmp_path / "file", b"")
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
@@ -102,7 +102,7 @@ def test_a_name_of_the_greatest_length_can_be_replaced(tmp_path: Path) -> None:
     assert (tmp_path / ("n" * 255)).read_bytes() == b"new"
 
 
-def test_a_json_file_that_is_not_there_reads_as_empty_and_is_not_created(tmp_path: Path) -> None:
+def test_a_missing_json_file_reads_as_empty_and_is_not_created(tmp_path: Path) -> None:
     assert LockedJsonFile(tmp_path / "a.json", Numbers()).read() == Numbers()
     assert not (tmp_path / "a.json").exists()
 

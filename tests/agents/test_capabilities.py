@@ -21,14 +21,14 @@ async def worked(stage: Stage, directive: str) -> set[str]:
     return {frame.method for frame in stage.frames if frame.dir == "in" and frame.method and frame.id is not None}
 
 
-async def test_a_file_is_written_where_files_are_not_offered(stage: Stage) -> None:
+async def test_the_agent_writes_a_file_itself_if_files_are_not_offered(stage: Stage) -> None:
     stage.offers = {"read_files": False, "write_files": False, "terminals": False}
     called = await worked(stage, stage.agent.write(stage.folder / "written.txt"))
     assert (stage.folder / "written.txt").read_text() == "written\n"
     assert ("fs/write_text_file" in called) == stage.agent.writes_unasked
 
 
-async def test_a_file_is_written_through_us_where_files_are_offered(stage: Stage) -> None:
+async def test_a_file_is_written_through_dragoman_if_files_are_offered(stage: Stage) -> None:
     stage.offers = {"read_files": stage.agent.creates_where_it_reads, "write_files": True, "terminals": False}
     called = await worked(stage, stage.agent.write(stage.folder / "written.txt"))
     assert (stage.folder / "written.txt").read_text() == "written\n"
@@ -37,7 +37,7 @@ async def test_a_file_is_written_through_us_where_files_are_offered(stage: Stage
         pytest.skip(f"{stage.agent.id} writes files by itself, though they are offered")
 
 
-async def test_a_command_is_run_through_us_where_terminals_are_offered(stage: Stage) -> None:
+async def test_a_command_runs_through_dragoman_if_terminals_are_offered(stage: Stage) -> None:
     stage.offers = {"read_files": False, "write_files": False, "terminals": True}
     called = await worked(stage, stage.agent.run("echo made > made.txt"))
     assert (stage.folder / "made.txt").read_text() == "made\n"

@@ -42,7 +42,7 @@ async def test_an_agent_that_is_killed_while_idle_is_reported(stage: Stage) -> N
             session.run("[[say:Are you there?]]")
 
 
-async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_said(stage: Stage) -> None:
+async def test_an_agent_that_is_killed_in_a_run_is_reported_with_its_text_so_far(stage: Stage) -> None:
     async with asyncio.timeout(TIMEOUT_S), stage.session() as session:
         run = session.run("[[slow:1000:0.05]]")
         async for event in run:

@@ -115,7 +115,7 @@ async def a_long_talk(journaled: JournaledStage) -> SessionHandle:
     return session.snapshot()
 
 
-async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage: Stage) -> None:
+async def test_a_replayed_session_has_no_duplicates_and_continues(stage: Stage) -> None:
     """Gemini tells most of it after it has answered `session/load`."""
     async with asyncio.timeout(2 * TIMEOUT_S + stage.agent.load_after):
         journaled = await JournaledStage.of(stage)
@@ -139,7 +139,7 @@ async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage:
         assert await journaled.differences(handle) == []
 
 
-async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
+async def test_a_resumed_session_has_no_duplicates(stage: Stage) -> None:
     """Nanocoder tells the history again though it was only to resume."""
     async with asyncio.timeout(2 * TIMEOUT_S):
         journaled = await JournaledStage.of(stage)
@@ -156,7 +156,7 @@ async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
         assert await journaled.differences(handle) == []
 
 
-async def test_what_was_said_elsewhere_is_noticed_when_the_session_is_loaded(stage: Stage) -> None:
+async def test_prompts_sent_elsewhere_are_noticed_when_the_session_is_loaded(stage: Stage) -> None:
     if stage.agent.load_after:
         pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
     async with asyncio.timeout(3 * TIMEOUT_S):

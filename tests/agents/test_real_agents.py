@@ -62,7 +62,7 @@ async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
         assert session.status() == "idle"
 
 
-async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
+async def test_an_always_allowed_action_is_not_asked_about_again(stage: Stage) -> None:
     needs_asking(stage)
 
     async def allow_always(request: PermissionRequest) -> PermissionAnswer:
@@ -178,7 +178,7 @@ async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
             assert "The word is azure." in (await again.run("[[recall]]")).text
 
 
-async def test_the_front_door_opens_a_session_and_another_process_continues_it(stage: Stage) -> None:
+async def test_open_session_opens_a_session_and_another_process_continues_it(stage: Stage) -> None:
     if stage.agent.load_after:
         pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
     async with asyncio.timeout(TIMEOUT_S):
@@ -202,7 +202,7 @@ async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 500])
-async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Stage, status: int) -> None:
+async def test_a_model_error_ends_the_run_but_not_the_session(stage: Stage, status: int) -> None:
     async with asyncio.timeout(TIMEOUT_S), stage.session() as session:
         run = session.run(f"[[http:{status}]]")
         if status == 500 and stage.agent.retries_for_long:

@@ -23,7 +23,7 @@ DOT = base64.b64decode(
 """A PNG image of one pixel."""
 
 
-async def test_the_handshake_tells_version_and_capabilities(shared: Shared) -> None:
+async def test_the_handshake_has_version_and_capabilities(shared: Shared) -> None:
     capabilities = shared.runtime.capabilities()
     assert capabilities.protocol_version == 1
     assert capabilities.agent_version == shared.agent.reported
@@ -48,7 +48,7 @@ async def test_text_comes_in_deltas_and_in_order(shared: Shared) -> None:
             pytest.skip(f"{shared.agent.id} tells a message whole, not in deltas")
 
 
-async def test_thoughts_are_told_apart_from_text(shared: Shared) -> None:
+async def test_thoughts_are_separate_from_text(shared: Shared) -> None:
     async with shared.session() as session:
         seen = await all_events(session.run("[[think:Considering.]][[say:Considered.]]"))
         thoughts = "".join(event.text for event in seen if isinstance(event, events.ReasoningDelta))
@@ -68,7 +68,7 @@ async def test_two_sessions_run_side_by_side(shared: Shared) -> None:
         assert [result.text.strip() for result in results] == [f"First.{words}", f"Second.{words}"]
 
 
-async def test_prompts_at_once_are_sent_one_after_the_other(shared: Shared) -> None:
+async def test_simultaneous_prompts_are_sent_one_after_the_other(shared: Shared) -> None:
     async with shared.session() as session:
         runs = [session.run(f"[[say:Number {number}.]][[slow:3:0.02]]") for number in range(3)]
         results = [await run for run in runs]
@@ -120,7 +120,7 @@ def other_value(setting: Setting | None) -> str | bool | None:
 
 
 @pytest.mark.parametrize("category", ["mode", "model"])
-async def test_a_setting_is_switched_and_the_session_works_on(shared: Shared, category: str) -> None:
+async def test_a_setting_is_switched_and_the_session_continues(shared: Shared, category: str) -> None:
     async with shared.session() as session:
         other = other_value(session.fold.setting(category))
         if not isinstance(other, str):
@@ -134,7 +134,7 @@ async def test_a_setting_is_switched_and_the_session_works_on(shared: Shared, ca
             assert shared.requests.had(other.rpartition("/")[2])
 
 
-async def test_another_option_is_switched_and_the_session_works_on(shared: Shared) -> None:
+async def test_another_option_is_switched_and_the_session_continues(shared: Shared) -> None:
     async with shared.session() as session:
         others = [option for option in session.fold.settings.values() if option.category not in ("mode", "model")]
         switchable = [(option, other_value(option)) for option in others if option.id != "provider"]

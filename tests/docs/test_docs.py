@@ -34,7 +34,7 @@ WITH_EXAMPLES = [
 ]
 
 
-def keep_a_transcript(home: Path) -> None:
+def write_transcript(home: Path) -> None:
     """Give the newcomer a transcript of Claude Code."""
     talk = Transcript()
     talk.user("Which files are here?")
@@ -53,7 +53,7 @@ def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: P
     folder.mkdir()
     (folder / "README.md").write_text("# My project\n")
     env = examples.newcomer(tmp_path)
-    keep_a_transcript(tmp_path)
+    write_transcript(tmp_path)
     ids: dict[str, str] = {}
     wrong = []
     for example in examples.examples(document):
@@ -138,7 +138,7 @@ def test_the_guide_lists_every_event() -> None:
     assert documented == {each.type for each in get_args(events.Event)}
 
 
-def test_the_guide_names_only_errors_that_there_are() -> None:
+def test_the_guide_names_only_errors_that_exist() -> None:
     section = GUIDE.read_text(encoding="utf-8").partition("## When something goes wrong")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([A-Z]\w+)`", section))
     assert named
