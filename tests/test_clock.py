@@ -10,7 +10,7 @@ import pytest
 from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.testing.clock import ManualClock
 
-LIMIT = 10.0
+TIMEOUT_S = 10.0
 
 
 async def test_the_system_clock_reads_the_clock_of_the_machine() -> None:
@@ -24,7 +24,7 @@ async def test_a_timer_of_the_system_clock_is_called_or_cancelled() -> None:
     called = asyncio.Event()
     SYSTEM_CLOCK.call_later(60.0, called.clear).cancel()
     SYSTEM_CLOCK.call_later(0, called.set)
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await called.wait()
 
 
@@ -50,7 +50,7 @@ async def test_timers_are_called_in_the_order_in_which_they_are_due() -> None:
 async def test_a_sleeper_wakes_when_its_time_has_come() -> None:
     clock = ManualClock()
     sleeping = asyncio.create_task(clock.sleep(10.0))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await clock.wait_for_timers()
         clock.advance(9.0)
         assert not sleeping.done()
@@ -61,7 +61,7 @@ async def test_a_sleeper_wakes_when_its_time_has_come() -> None:
 async def test_a_sleeper_that_is_cancelled_leaves_no_timer() -> None:
     clock = ManualClock()
     sleeping = asyncio.create_task(clock.sleep(10.0))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await clock.wait_for_timers()
         sleeping.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -85,7 +85,7 @@ async def test_a_timeout_is_reached_by_its_clock() -> None:
             await asyncio.Event().wait()
 
     waiting = asyncio.create_task(wait())
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await clock.wait_for_timers()
         clock.advance(30.0)
         with pytest.raises(TimeoutError):

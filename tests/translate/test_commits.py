@@ -10,7 +10,8 @@ import pytest
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
-from dragoman.translate.ingest.file_import import Commit, Commits
+from dragoman.translate.ingest.file_import import Commit
+from dragoman.translate.ingest.importer import Commits
 from journal.talk import all_entries, entry, process
 
 POSITION = TranscriptPosition(

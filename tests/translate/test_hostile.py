@@ -28,7 +28,7 @@ from dragoman.translate.ingest.file_import import FileImport
 from dragoman.translate.ingest.folder_watch import folders_at
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import ImportedFile
-from dragoman.translate.ingest.worker_client import start_worker
+from dragoman.translate.ingest.worker_process import start_worker
 from dragoman.translate.transcript_file import OVERLONG_KIND, open_transcript, whole_lines
 
 if sys.version_info >= (3, 14):

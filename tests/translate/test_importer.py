@@ -49,7 +49,7 @@ from translate import codex_talk
 from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.test_claude_properties import DATA
 
-LIMIT = 60.0
+TIMEOUT_S = 60.0
 OURS = imported_session_id("claude", SESSION)
 CORPUS = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
 
@@ -361,7 +361,7 @@ async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) 
             return await append(entries, *more, **named)
 
         journal.append = slow  # type: ignore[method-assign]
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             taken = await Importer(journal).import_all(transcripts_at(paths, "claude"))
         assert [len(one.new) for one in taken] == [1, 1]
 
@@ -441,10 +441,10 @@ async def test_an_import_can_be_stopped_while_it_commits(tmp_path: Path) -> None
 
         journal.append = never  # type: ignore[method-assign]
         taking = asyncio.create_task(Importer(journal).import_all(transcripts_at([path], "claude")))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await begun.wait()
         taking.cancel()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await asyncio.wait([taking])
         assert taking.cancelled()
 
@@ -571,7 +571,7 @@ def _steps(*arguments: str, stop_after: int | None) -> int:
             if text_ == stop_after:
                 process.kill()
                 break
-        process.wait(LIMIT)
+        process.wait(TIMEOUT_S)
     return text_
 
 

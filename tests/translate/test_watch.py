@@ -44,10 +44,10 @@ from journal.talk import Talk, all_entries
 from translate import codex_talk
 from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.watched import (
-    LIMIT,
     NATIVE,
     OURS,
     POLLING,
+    TIMEOUT_S,
     UNTOLD,
     append,
     frame_keys,
@@ -487,7 +487,7 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
 
 
 async def test_who_agrees_as_it_is_closed_does_not_wait_for_ever(journal: Journal, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async with watcher(journal, tmp_path, modes=modes(tmp_path, "")) as watch:
             agreeing = asyncio.create_task(watch.allow("claude"))
             await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.ingest.dedup import imported_session_id
 from journal.talk import all_entries
 from translate.claude_talk import SESSION
-from translate.watched import LIMIT, append, frame_keys, imported, lines, talk, transcript_in
+from translate.watched import TIMEOUT_S, append, frame_keys, imported, lines, talk, transcript_in
 
 KILLS = 8
 SESSIONS = [f"{SESSION[:-1]}{number}" for number in range(3)]
@@ -54,7 +54,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, s
         pass
     written = {str(path): path.stat().st_size for path in transcript_in(tmp_path).parent.iterdir()}
     with _started(tmp_path) as process:
-        process.communicate(timeout=LIMIT)
+        process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         for session in SESSIONS:

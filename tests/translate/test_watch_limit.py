@@ -12,7 +12,7 @@ import pytest
 from translate.watch_limited import WATCHES
 
 UNSHARE = ["unshare", "--user", "--map-root-user"]
-LIMIT = 40.0
+TIMEOUT_S = 40.0
 
 
 def _can_be_limited() -> bool:
@@ -31,7 +31,7 @@ def test_where_watches_run_out_nothing_is_missed(tmp_path: Path, before: int, wa
         (tmp_path / ".claude" / "projects" / str(number)).mkdir(parents=True)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [*UNSHARE, sys.executable, "-m", "translate.watch_limited", str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
     first, problem = done.stdout.splitlines()
     assert first == way

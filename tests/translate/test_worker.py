@@ -21,16 +21,16 @@ from dragoman.journal.protocols import TranscriptPosition
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate import transcript_file
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest import file_import, importer, worker, worker_client
+from dragoman.translate.ingest import file_import, importer, worker
 from dragoman.translate.ingest.dedup import ImportPolicy
 from dragoman.translate.ingest.file_import import Commit, FileState
-from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.importer import Importer, ImportWorker
 from dragoman.translate.ingest.worker import Answer, FileDone, FileFailed, ReadJob
-from dragoman.translate.ingest.worker_client import ImportWorker, start_worker
+from dragoman.translate.ingest.worker_process import start_worker
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 _AT_REST = FileState(inode=0, size=10**9, modified=0.0, age=1e9)
 
 
@@ -152,7 +152,7 @@ async def test_files_are_imported_though_the_worker_is_killed(
     killed.kill()
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", min_bytes)
     path = _write(tmp_path, _claude())
-    async with MemoryJournal() as journal, asyncio.timeout(LIMIT_S):
+    async with MemoryJournal() as journal, asyncio.timeout(TIMEOUT_S):
         (report,) = await Importer(journal).import_all([Found("claude", path, 0, 0.0)], process=killed)
         assert len(report.new) == 1
         assert not await maintenance.verify(journal)
@@ -169,7 +169,7 @@ def test_the_process_ends_when_its_stdin_is_closed() -> None:
 
 async def test_leaving_the_worker_ends_the_process_though_it_has_jobs_left(tmp_path: Path) -> None:
     process = start_worker()
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async with ImportWorker(process) as client:
             for _ in range(50):
                 client.add(_job(_write(tmp_path, _claude(20))))
@@ -184,22 +184,22 @@ def _ended_with(answers: bytes) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    process.wait(LIMIT_S)
+    process.wait(TIMEOUT_S)
     return process
 
 
 async def test_leaving_the_worker_does_not_wait_for_answers_that_are_left_in_the_pipe() -> None:
-    answers = pickle.dumps(FileFailed()) * (worker_client._MAX_ANSWERS_AHEAD + 10)
+    answers = pickle.dumps(FileFailed()) * (importer._MAX_ANSWERS_AHEAD + 10)
     process = _ended_with(pickle.dumps(None) + answers)
-    async with asyncio.timeout(LIMIT_S), ImportWorker(process) as client:
+    async with asyncio.timeout(TIMEOUT_S), ImportWorker(process) as client:
         assert await client.next_answer() == FileFailed()
     assert not client._reader.is_alive()
 
 
 async def test_no_more_answers_wait_in_memory_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_client, "_MAX_ANSWERS_AHEAD", 2)
+    monkeypatch.setattr(importer, "_MAX_ANSWERS_AHEAD", 2)
     path = _write(tmp_path, _claude())
-    async with asyncio.timeout(LIMIT_S), ImportWorker(start_worker()) as client:
+    async with asyncio.timeout(TIMEOUT_S), ImportWorker(start_worker()) as client:
         for _ in range(20):
             client.add(_job(path))
         for _ in range(20):
@@ -214,12 +214,32 @@ def test_a_script_without_a_main_guard_is_not_run_again(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import pickle
-            from dragoman.translate.ingest.worker_client import start_worker
+            from dragoman.translate.ingest.worker_process import start_worker
             print("once", flush=True)
             with start_worker() as process:
                 assert pickle.load(process.stdout) is None
             """
         )
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (done.stdout, done.returncode) == ("once\n", 0)
+
+
+def _modules_after(statement: str) -> set[str]:
+    program = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+    )
+    return set(done.stdout.split())
+
+
+def test_the_command_starts_the_worker_before_it_loads_what_an_import_needs() -> None:
+    loaded = _modules_after("import dragoman.cli.import_")
+    assert "dragoman.translate.ingest.worker_process" in loaded
+    assert not loaded & {"asyncio", "sqlite3", "dragoman.journal.entry", "dragoman.translate.ingest.importer"}
+
+
+def test_the_worker_loads_neither_an_event_loop_nor_a_session_nor_the_settings() -> None:
+    loaded = _modules_after("import dragoman.translate.ingest.worker, dragoman.translate.claude.translator")
+    assert "dragoman.translate.ingest.file_import" in loaded
+    assert not loaded & {"asyncio", "dragoman.session.handle", "dragoman.host", "dragoman.config"}

@@ -18,7 +18,7 @@ from translate.claude_talk import SESSION
 from translate.watched import append, lines, settled, talk, until_said, wait_for_status, watcher
 
 WATCHES = 5
-LIMIT = Path("/proc/sys/user/max_inotify_watches")
+WATCHES_FILE = Path("/proc/sys/user/max_inotify_watches")
 
 
 async def main(home: Path) -> None:
@@ -41,5 +41,5 @@ async def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    LIMIT.write_text(str(WATCHES))
+    WATCHES_FILE.write_text(str(WATCHES))
     asyncio.run(main(Path(sys.argv[1])))

@@ -21,7 +21,7 @@ from dragoman.translate.ingest.watcher import WatchConsent, Watcher, WatchStatus
 from journal.talk import all_entries
 from translate.claude_talk import SESSION, Transcript
 
-LIMIT = 30.0
+TIMEOUT_S = 30.0
 OURS = imported_session_id("claude", SESSION)
 
 # New files are read at once. Looks through folders so seldom that what comes in was noticed; or all the time.
@@ -70,7 +70,7 @@ def watcher(journal: Journal, home: Path, pace: WatchIntervals = NATIVE, **more:
 async def until(journal: Journal, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
     """All entries, as soon as they are enough."""
     entries: list[Entry] = []
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         async for page in journal.subscribe():
             entries += page.entries
             if enough(entries):
@@ -84,13 +84,13 @@ async def until_said(journal: Journal, words: str) -> list[Entry]:
 
 async def wait_for_status(watch: Watcher, is_reached: Callable[[WatchStatus], bool]) -> None:
     """Wait until the first provider's status is as the test needs it."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         while not is_reached(watch.status()[0]):
             await watch.status_changed()
 
 
 async def settled(watch: Watcher) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         await watch.settled()
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, time, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dragoman.config import parse_duration
 from dragoman.errors import InputError
-from dragoman.journal.rows import Session
+
+if TYPE_CHECKING:
+    from dragoman.journal.rows import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,6 +129,8 @@ def parse_time(text: str | None, option: str, now: datetime, *, end: bool = Fals
     """Read a day, a day and time, or a duration before now. A day means its beginning, or with `end` its end."""
     if text is None:
         return None
+    from dragoman.config import parse_duration  # `dragoman import` has to start its worker before this is loaded
+
     word = text.strip().lower()
     days = {"today": 0, "yesterday": 1}
     try:

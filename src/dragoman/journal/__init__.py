@@ -4,15 +4,14 @@
 in memory. `SessionRecord` folds frames into rows, `ConnectionRecorder` brings the frames of a connection into a
 journal. docs/journal.md describes the file.
 
-This module knows where the journal of a home folder is. It loads no database before a journal is opened.
+This module knows where the journal of a home folder is. It loads neither settings nor a database
+before a journal is opened.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from dragoman.config import make_home
 
 if TYPE_CHECKING:
     from dragoman.journal.sqlite import SqliteJournal
@@ -28,6 +27,7 @@ def journal_path(home: Path) -> Path:
 
 async def open_journal(home: Path, *, durability: Durability = "process") -> SqliteJournal:
     """Open the journal of a home folder, and create both where they are missing. The caller closes the journal."""
+    from dragoman.config import make_home
     from dragoman.journal.sqlite import SqliteJournal
 
     return await SqliteJournal.open(journal_path(make_home(home)), durability=durability)

@@ -3,17 +3,16 @@
 The file is translated from its beginning, and `dedup` leaves out what the journal has. How far the file was read is
 committed with what came of it. If the file has grown since, `read_on` reads the rest with the state from before.
 
-`Commits` gives what comes of a file to the journal, one commit after the other. While one is being stored, the next
-part of the file is translated.
+The worker process imports this module, and has to start quickly: it loads neither asyncio nor a session.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
+from types import coroutine
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -23,7 +22,6 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges
-from dragoman.session.handle import SessionHandle
 from dragoman.translate.ingest.bounded_fold import count_amounts
 from dragoman.translate.ingest.dedup import (
     RAN_HERE,
@@ -38,9 +36,6 @@ from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.transcript_file import Bookmark, is_compressed, open_transcript, whole_lines
 from dragoman.translate.translator import Frame, Translator, get_provider
 
-# Commits of a file that are under way at once: one is prepared while another is stored.
-_MAX_COMMITS_UNDER_WAY: Final = 2
-
 
 class Commit(msgspec.Struct, frozen=True):
     """The entries and rows of a part of a transcript, to be stored at once, with the position in the file."""
@@ -54,59 +49,6 @@ class Commit(msgspec.Struct, frozen=True):
 class CommitSink(Protocol):
     async def add(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
         """Take a commit. `on_committed` is called later with the journal's cursor after it, if the sink has one."""
-
-
-class Commits:
-    """Promised: commits are stored in the order of `add`, and none after one that failed."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._under_way: deque[tuple[int, asyncio.Task[None]]] = deque()  # with the bytes of its frames
-
-    @property
-    def size(self) -> int:
-        """Bytes of frames that are not committed yet."""
-        return sum([size for size, task in self._under_way if not task.done()])
-
-    async def add(self, commit: Commit, on_committed: Callable[[Cursor], None] = lambda _: None) -> None:
-        """Return when the journal has accepted the commit. Raises if an earlier one failed."""
-        # After a failure the journal refuses the frames that follow. A position without frames it would store.
-        await self._wait_until(_MAX_COMMITS_UNDER_WAY - 1 if commit.entries else 0)
-        task = asyncio.create_task(self._append(commit, on_committed))
-        task.add_done_callback(_retrieve_error)
-        self._under_way.append((sum([len(entry.frame) for entry in commit.entries]), task))
-        await asyncio.sleep(0)  # now the journal has it
-
-    async def settled(self) -> None:
-        """Return when all is committed; raises if a commit failed."""
-        await self._wait_until(0)
-
-    async def over(self) -> None:
-        """Return when no commit is under way, whether they failed or not."""
-        if self._under_way:
-            await asyncio.wait([task for _, task in self._under_way])
-
-    async def _wait_until(self, count: int) -> None:
-        while len(self._under_way) > count:
-            _, task = self._under_way[0]
-            await asyncio.shield(task)
-            if self._under_way and self._under_way[0][1] is task:  # others may wait for it too
-                self._under_way.popleft()
-
-    async def _append(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
-        append = self._journal.append(commit.entries, commit.changes, transcript_position=commit.position)
-        if commit.connection is not None:
-            # Requested together, in this order, they are one commit.
-            _, cursor = await asyncio.gather(self._journal.register_connection(commit.connection), append)
-        else:
-            cursor = await append
-        on_committed(cursor)
-
-
-def _retrieve_error(task: asyncio.Task[None]) -> None:
-    """The first failure is raised by `add` or `settled`; the commits after it failed for the same reason."""
-    if not task.cancelled():
-        task.exception()
 
 
 # The size of a commit: large enough that its overhead is small, and no burden on memory or on other writers.
@@ -155,6 +97,12 @@ _NO_STATE: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
 
 
 SinkT = TypeVar("SinkT", bound=CommitSink)
+
+
+@coroutine
+def yield_to_others() -> Generator[None, None, None]:
+    """Do what `asyncio.sleep(0)` does. The worker process has no asyncio: loading it takes longer than most files."""
+    yield
 
 
 class FileImport(Generic[SinkT]):
@@ -265,7 +213,7 @@ class FileImport(Generic[SinkT]):
                     on_progress(offset)
                 if offset - paused_at >= _PAUSE_BYTES:
                     paused_at = offset
-                    await asyncio.sleep(0)
+                    await yield_to_others()
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
             for frame in translator.finish():
@@ -344,19 +292,21 @@ class FileImport(Generic[SinkT]):
 
     def _opening_note(self, frame: Frame, request: _Params) -> Frame:
         agent, native_id, parent_id = self.position.provider, frame.session_id, request.parent_id
-        handle = SessionHandle(
-            session_id=self._policy.session_id(agent, native_id),
-            agent_session_id=native_id,
-            agent=agent,
-            cwd=request.cwd,
-        )
+        # The fields of a `SessionHandle` that an import knows.
+        handle = {
+            "session_id": self._policy.session_id(agent, native_id),
+            "agent_session_id": native_id,
+            "agent": agent,
+            "cwd": request.cwd,
+        }
+        is_resumable = parent_id is None and os.path.isabs(request.cwd)
         note = notes.write(
             notes.SessionOpened(
                 agent=agent,
                 cwd=request.cwd,
                 agent_session_id=native_id,
                 # A sub-agent cannot be resumed by us; nor can a session of another kind of machine or of no folder.
-                handle=handle.to_json() if parent_id is None and os.path.isabs(request.cwd) else None,
+                handle=msgspec.json.encode(handle).decode() if is_resumable else None,
                 parent=None if parent_id is None else self._policy.session_id(agent, parent_id),
             )
         )

@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
+import subprocess
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from subprocess import Popen
-from typing import Final, TypeAlias
+from typing import IO, Final, TypeAlias
 
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.journal.entry import Cursor
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, TranscriptPosition
 from dragoman.translate.discover import Transcript, detect_provider
@@ -35,10 +39,10 @@ from dragoman.translate.ingest.dedup import (
     ImportPolicy,
     load_policy,
 )
-from dragoman.translate.ingest.file_import import QUIET_S, Commit, Commits, FileImport, FileState
+from dragoman.translate.ingest.file_import import QUIET_S, Commit, FileImport, FileState
 from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, ImportSummary, summarize
-from dragoman.translate.ingest.worker import FileDone, ReadJob
-from dragoman.translate.ingest.worker_client import ImportWorker, is_worker_worthwhile, start_worker
+from dragoman.translate.ingest.worker import Answer, FileDone, ReadJob
+from dragoman.translate.ingest.worker_process import is_worker_worthwhile, start_worker
 from dragoman.translate.records import text_path
 from dragoman.translate.translator import PROVIDERS
 
@@ -56,6 +60,144 @@ _MIN_WORKER_FILE_BYTES: Final = 512 * 1024
 NOT_A_TRANSCRIPT: Final = "not a transcript of a known agent (if it is one, name the agent with --provider)"
 
 _MAX_INODE: Final = 2**63 - 1  # that a journal can store; some file systems have larger ones
+
+
+# Commits of a file that are under way at once: one is prepared while another is stored.
+_MAX_COMMITS_UNDER_WAY: Final = 2
+
+
+class Commits:
+    """Promised: commits are stored in the order of `add`, and none after one that failed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._under_way: deque[tuple[int, asyncio.Task[None]]] = deque()  # with the bytes of its frames
+
+    @property
+    def size(self) -> int:
+        """Bytes of frames that are not committed yet."""
+        return sum([size for size, task in self._under_way if not task.done()])
+
+    async def add(self, commit: Commit, on_committed: Callable[[Cursor], None] = lambda _: None) -> None:
+        """Return when the journal has accepted the commit. Raises if an earlier one failed."""
+        # After a failure the journal refuses the frames that follow. A position without frames it would store.
+        await self._wait_until(_MAX_COMMITS_UNDER_WAY - 1 if commit.entries else 0)
+        task = asyncio.create_task(self._append(commit, on_committed))
+        task.add_done_callback(_retrieve_error)
+        self._under_way.append((sum([len(entry.frame) for entry in commit.entries]), task))
+        await asyncio.sleep(0)  # now the journal has it
+
+    async def settled(self) -> None:
+        """Return when all is committed; raises if a commit failed."""
+        await self._wait_until(0)
+
+    async def over(self) -> None:
+        """Return when no commit is under way, whether they failed or not."""
+        if self._under_way:
+            await asyncio.wait([task for _, task in self._under_way])
+
+    async def _wait_until(self, count: int) -> None:
+        while len(self._under_way) > count:
+            _, task = self._under_way[0]
+            await asyncio.shield(task)
+            if self._under_way and self._under_way[0][1] is task:  # others may wait for it too
+                self._under_way.popleft()
+
+    async def _append(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
+        append = self._journal.append(commit.entries, commit.changes, transcript_position=commit.position)
+        if commit.connection is not None:
+            # Requested together, in this order, they are one commit.
+            _, cursor = await asyncio.gather(self._journal.register_connection(commit.connection), append)
+        else:
+            cursor = await append
+        on_committed(cursor)
+
+
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """The first failure is raised by `add` or `settled`; the commits after it failed for the same reason."""
+    if not task.cancelled():
+        task.exception()
+
+
+# Answers that wait in memory; one has up to 2 MiB of frames.
+_MAX_ANSWERS_AHEAD: Final = 4
+
+
+class ImportWorker:
+    """The importer's side of the worker process: `add` jobs, and get their answers in the same order by `next_answer`.
+    Use it as a context manager.
+
+    Translating and committing take about as long, and in one process they would take turns. The importer checks that
+    the worker's answers fit the journal; if they do not, or the worker fails, it reads the file itself.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.is_ready = False  # until the process has started, nothing that it was given is read
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._answers: asyncio.Queue[Answer | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_MAX_ANSWERS_AHEAD)
+        self._is_gone = False
+        self._is_closing = False
+        self._jobs: asyncio.Queue[ReadJob] = asyncio.Queue()
+        self._sending = asyncio.create_task(self._send_jobs())
+        self._reader = threading.Thread(target=self._read_answers, name="dragoman import: worker", daemon=True)
+        self._reader.start()
+
+    async def __aenter__(self) -> ImportWorker:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._process.kill()  # it only reads files: nothing is lost with it
+        self._sending.cancel()
+        await asyncio.wait([self._sending])
+        # The pipe may hold more answers than there is room for: the reader has to stop before it has read them all.
+        self._is_closing = True
+        self._room.release()
+        await asyncio.to_thread(self._reader.join)
+        with suppress(OSError), self._process:  # closes the pipes and reaps the process
+            pass
+
+    def add(self, job: ReadJob) -> None:
+        self._jobs.put_nowait(job)
+
+    async def next_answer(self) -> Answer | None:
+        """None if the process is gone; then no job is answered any more."""
+        if self._is_gone and self._answers.empty():
+            return None
+        answer = await self._answers.get()
+        self._room.release()
+        self._is_gone = self._is_gone or answer is None
+        return answer
+
+    async def _send_jobs(self) -> None:
+        assert self._process.stdin is not None
+        while True:
+            job = await self._jobs.get()
+            with suppress(OSError):  # the process is gone, which the reader notices
+                await asyncio.to_thread(_send, self._process.stdin, job)
+
+    def _read_answers(self) -> None:
+        """In a thread of its own, ahead of `next_answer`: neither process is to wait for the other."""
+        assert self._process.stdout is not None
+        # Whatever happens is the end: of the process, or because something else writes to the pipe as well.
+        with suppress(Exception):
+            self.is_ready = pickle.load(self._process.stdout) is None  # noqa: S301 (from a process that we started)
+            while self.is_ready:
+                self._room.acquire()
+                if self._is_closing:
+                    break
+                self._put(pickle.load(self._process.stdout))  # noqa: S301
+        self._put(None)
+
+    def _put(self, answer: Answer | None) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
+
+
+def _send(pipe: IO[bytes], job: ReadJob) -> None:
+    pickle.dump(job, pipe, pickle.HIGHEST_PROTOCOL)
+    pipe.flush()
 
 
 class _WorkerFile:
@@ -131,7 +273,7 @@ class Importer:
         transcripts: Iterable[Transcript],
         on_progress: Callable[[int], None] = lambda _: None,
         on_done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
-        process: Popen[bytes] | None = None,
+        process: subprocess.Popen[bytes] | None = None,
     ) -> list[ImportedFile]:
         """Import the files in their order; while one is being committed, the next ones are read.
 

@@ -1,13 +1,12 @@
 """The worker process: reads and translates transcripts while the importer commits what came of them.
 
-`worker_client` starts it and is the other side. Jobs come on stdin and answers go to stdout, each as one pickle. The
-process ends at the end of stdin, and so with the importer, however that ends. It does not know the journal: it is for
-files that were never read and whose sessions the journal does not have.
+`worker_process` starts it; `importer` has the other side. Jobs come on stdin and answers go to stdout, each as one
+pickle. The process ends at the end of stdin, and so with the importer, however that ends. It does not know the journal:
+it is for files that were never read and whose sessions the journal does not have.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import pickle
@@ -21,7 +20,7 @@ import msgspec
 from dragoman.journal.entry import Cursor, Page
 from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner, TranscriptPosition
 from dragoman.translate.ingest.dedup import ImportPolicy
-from dragoman.translate.ingest.file_import import Commit, FileImport, FileState
+from dragoman.translate.ingest.file_import import Commit, FileImport, FileState, yield_to_others
 from dragoman.translate.ingest.report import ImportedFile
 from dragoman.translate.transcript_file import has_long_line
 
@@ -87,7 +86,7 @@ class _CollectedCommits:
 
     async def add(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
         self._commits.append(commit)
-        await asyncio.sleep(0)  # so that it is on its way before the next one is made
+        await yield_to_others()  # so that it is on its way before the next one is made
 
     def take(self) -> list[Commit]:
         commits, self._commits = self._commits, []
