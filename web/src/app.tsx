@@ -1,5 +1,5 @@
 import { CSPProvider } from "@base-ui/react/csp-provider";
-import { useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import type { ReactNode } from "react";
 
 import { Sidebar } from "./list/Sidebar";
@@ -7,24 +7,33 @@ import { ConnectionBanner } from "./notice/ConnectionBanner";
 import { Notices } from "./notice/Notices";
 import type { PaletteItem } from "./palette/commands";
 import { ViewCommandsContext } from "./palette/viewCommands";
-import { Palette } from "./palette/Palette";
 import { Shortcuts } from "./palette/Shortcuts";
 import { useShortcuts } from "./palette/useShortcuts";
-import { ScopeContext } from "./permission";
+import { ScopeContext } from "./permission/scope";
 import { PhoneTabs } from "./phone/PhoneTabs";
 import { useIsPhone } from "./phone/mediaQueries";
 import type { Scope } from "./protocol";
 import { formatRoute, navigate, useRoute } from "./route";
 import type { Route } from "./route";
-import { SessionView } from "./session/SessionView";
-import { Settings } from "./settings/Settings";
 import { FirstStart } from "./start/FirstStart";
 import { NewSession } from "./start/NewSession";
-import { useHello, useStore } from "./store/client";
-import { Tray } from "./tray/Tray";
+import { useClient, useHello, useStore } from "./store/client";
 import { Boundary } from "./ui/Boundary";
+import { lazyComponent, whenIdle } from "./ui/lazyComponent";
 import { useTitle } from "./useTitle";
 import "./styles/app.css";
+
+// Not needed for the first paint of the page. A session's address loads its view at once; the rest follows when idle.
+const SessionView = lazyComponent(async () => (await import("./session/SessionView")).SessionView);
+const Palette = lazyComponent(async () => (await import("./palette/Palette")).Palette);
+const Tray = lazyComponent(async () => (await import("./tray/Tray")).Tray);
+const Settings = lazyComponent(async () => (await import("./settings/Settings")).Settings);
+
+function preload(): void {
+  for (const component of [SessionView, Palette, Tray, Settings]) {
+    component.preload().catch(() => undefined); // it is tried again when it is shown
+  }
+}
 
 export function App() {
   const offered = useRef<readonly PaletteItem[]>([]);
@@ -63,12 +72,16 @@ function Shell() {
   };
   useTitle();
   useNeedsFirst(route);
+  useEffect(() => whenIdle(preload), []);
   useShortcuts({
     "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),
-    "/": search,
-    "?": () => setOverlay("shortcuts"),
-    n: () => navigate({ view: "new" }),
-    a: () => navigate({ view: "needs" }),
+    // Keys that follow Ctrl+K at once are meant for the palette.
+    ...(overlay === null && {
+      "/": search,
+      "?": () => setOverlay("shortcuts"),
+      n: () => navigate({ view: "new" }),
+      a: () => navigate({ view: "needs" }),
+    }),
   });
   const first = useStore((known) => known.list?.sessions.length === 0);
   return (
@@ -81,20 +94,25 @@ function Shell() {
         <Sidebar route={route} searchField={searchField} onPalette={() => setOverlay("palette")} />
         <main id="main" className="main" tabIndex={-1}>
           <Boundary place={formatRoute(route)}>
-            <View route={route} />
+            <Suspense fallback={<p className="list-note">Loading…</p>}>
+              <View route={route} />
+            </Suspense>
           </Boundary>
         </main>
       </div>
       {phone && <PhoneTabs route={route} />}
-      {overlay === "palette" && (
-        <Palette onSearch={search} onShortcuts={() => setOverlay("shortcuts")} onClose={close} />
-      )}
+      <Suspense fallback={null}>
+        {overlay === "palette" && (
+          <Palette onSearch={search} onShortcuts={() => setOverlay("shortcuts")} onClose={close} />
+        )}
+      </Suspense>
       {overlay === "shortcuts" && <Shortcuts onClose={close} />}
     </div>
   );
 }
 
 function View({ route }: { route: Route }): ReactNode {
+  useFollow(route.view === "session" ? route.id : null);
   switch (route.view) {
     case "home":
       return <Home />;
@@ -107,6 +125,12 @@ function View({ route }: { route: Route }): ReactNode {
     case "settings":
       return <Settings {...route} />;
   }
+}
+
+/** Follows the session that is shown. Here, so that its rows are requested while its view is still loading. */
+function useFollow(id: string | null): void {
+  const { store } = useClient();
+  useEffect(() => (id === null ? undefined : store.follow(id)), [store, id]);
 }
 
 function Home() {

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef } from "react";
 
-import { isTyping } from "../permission";
+import { isTyping } from "../permission/keys";
 import { isDialogOpen } from "../ui/overlays";
 
 /** Shortcuts for the whole page. Those without Ctrl or ⌘ are off while the user types or a dialog is open. */

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 import { Composer } from "../composer";
 import { Conversation } from "../conversation";
@@ -28,10 +28,8 @@ interface SessionPlace {
   beside: boolean;
 }
 
-/** One session: followed while it is shown. */
+/** One session, which the page follows while it is shown. */
 export function SessionView({ id, ...place }: SessionPlace & { id: string }) {
-  const { store } = useClient();
-  useEffect(() => store.follow(id), [store, id]);
   const conversation = useStore((all) => all.conversations.get(id)) ?? null;
   const gone = useStore((all) => all.gone.get(id)) ?? null;
   if (gone !== null) {
