@@ -11,9 +11,11 @@ import pytest
 from dragoman.agents import find
 from dragoman.agents.find import Finding, choose, survey, version_in
 from dragoman.agents.preset import Preset
+from dragoman.clock import SYSTEM_CLOCK, Clock
+from dragoman.testing.clock import ManualClock
 
 # Enough for a shell script to start on a busy machine; no test waits for it to pass.
-PLENTY = 30.0
+TIMEOUT_S = 30.0
 
 
 class Programs:
@@ -47,9 +49,11 @@ def preset(id: str, **fields: object) -> Preset:
     return Preset(id=id, **values)  # type: ignore[arg-type]  # each test names the fields it is about
 
 
-async def look(programs: Programs, *presets: Preset, timeout: float = PLENTY) -> list[Finding]:
-    async with asyncio.timeout(PLENTY):
-        return await survey({p.id: p for p in presets}, environ=programs.environ, find=programs.find, timeout=timeout)
+async def look(programs: Programs, *presets: Preset, clock: Clock = SYSTEM_CLOCK) -> list[Finding]:
+    async with asyncio.timeout(TIMEOUT_S):
+        return await survey(
+            {p.id: p for p in presets}, environ=programs.environ, find=programs.find, timeout_s=TIMEOUT_S, clock=clock
+        )
 
 
 async def test_an_installed_agent_is_found_with_path_and_version(programs: Programs) -> None:
@@ -89,18 +93,23 @@ async def test_an_installed_program_is_preferred_to_a_download(programs: Program
 
 
 async def test_a_hanging_program_costs_only_its_own_version_and_is_ended(programs: Programs, tmp_path: Path) -> None:
-    pid_file = tmp_path / "pids"
-    # A child of its own, and both deaf to SIGTERM.
-    programs.add("hangs", f"trap '' TERM; sleep 600 & echo $! $$ > {pid_file}; wait; wait; wait")
+    pids = tmp_path / "pids"
+    os.mkfifo(pids)
+    # A child of its own, and both ignore SIGTERM.
+    programs.add("hangs", f"trap '' TERM; sleep 600 & echo $! $$ > {pids}; wait; wait; wait")
     programs.add("good", "echo 1.0.0")
-    hangs, good = await asyncio.gather(look(programs, preset("hangs"), timeout=1.0), look(programs, preset("good")))
-    assert hangs[0].version is None
-    assert hangs[0].problem == "`hangs --version` did not end within 1s"
-    assert hangs[0].state == "installed"
-    assert good[0].version == "1.0.0"
-    if pid_file.exists():  # on a very busy machine it may not have come so far
-        for pid in map(int, pid_file.read_text().split()):
-            assert not running(pid)
+    clock = ManualClock()
+    looking = asyncio.create_task(look(programs, preset("hangs"), clock=clock))
+    started = (await asyncio.to_thread(pids.read_text)).split()
+    (good,) = await look(programs, preset("good"))
+    clock.advance(TIMEOUT_S)
+    (hangs,) = await looking
+    assert hangs.version is None
+    assert hangs.problem == "`hangs --version` did not end within 30s"
+    assert hangs.state == "installed"
+    assert good.version == "1.0.0"
+    assert len(started) == 2
+    assert [pid for pid in started if running(int(pid))] == []
 
 
 async def test_a_survey_that_is_cancelled_leaves_no_process(programs: Programs, tmp_path: Path) -> None:
@@ -108,7 +117,7 @@ async def test_a_survey_that_is_cancelled_leaves_no_process(programs: Programs, 
     os.mkfifo(pids)
     programs.add("hangs", f"trap '' TERM; sleep 600 & echo $! $$ > {pids}; wait; wait; wait")
     task = asyncio.create_task(look(programs, preset("hangs")))
-    async with asyncio.timeout(PLENTY):
+    async with asyncio.timeout(TIMEOUT_S):
         started = [int(pid) for pid in (await asyncio.to_thread(pids.read_text)).split()]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -128,11 +137,17 @@ def running(pid: int) -> bool:
         return False
 
 
-async def test_a_version_told_before_hanging_is_kept(programs: Programs) -> None:
-    programs.add("tells", "echo 2.0.1; exec sleep 600")
-    (finding,) = await look(programs, preset("tells"), timeout=2.0)
-    assert finding.version in ("2.0.1", None)  # None: the machine was too busy to start it in time
-    assert "did not end within 2s" in finding.problem
+async def test_a_version_told_before_hanging_is_kept(programs: Programs, tmp_path: Path) -> None:
+    printed = tmp_path / "printed"
+    os.mkfifo(printed)
+    programs.add("tells", f"echo 2.0.1; echo > {printed}; exec sleep 600")
+    clock = ManualClock()
+    looking = asyncio.create_task(look(programs, preset("tells"), clock=clock))
+    await asyncio.to_thread(printed.read_text)
+    clock.advance(TIMEOUT_S)
+    (finding,) = await looking
+    assert finding.version == "2.0.1"
+    assert "did not end within 30s" in finding.problem
 
 
 async def test_a_child_that_keeps_stdout_open_does_not_hold_us_up(programs: Programs) -> None:

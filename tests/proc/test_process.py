@@ -17,6 +17,7 @@ from dragoman.proc.link import AgentLink
 from dragoman.proc.pipes import HIGH_WATER_BYTES
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
+from dragoman.testing.clock import ManualClock
 
 from .conftest import TIMEOUT_S, Agents, Lifeline, needs_proc
 
@@ -223,8 +224,12 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
 live("agent")
 rest()
 """)
+    link.clock = clock = ManualClock()
     await agents.hear(1)
-    assert await link.end(grace=1.0) == 15
+    ending = asyncio.create_task(link.end(grace=1.0))
+    await clock.wait_for_timers()
+    clock.advance(1.0)  # and no further: SIGKILL would follow
+    assert await ending == 15
     await agents.silence()
 
 
@@ -263,6 +268,7 @@ rest()
 live("agent")
 until_stdin_ends()
 """)
+    link.clock = ManualClock()  # on which the grace of the saver never passes
     await agents.hear(2)
     await link.end(grace=TIMEOUT_S)
     await agents.silence()

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.agents.preset import Preset
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.config import format_duration
 from dragoman.errors import InputError, StartError
 
@@ -67,7 +68,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def choose(preset: Preset, environ: Mapping[str, str], find: Find | None = None) -> Choice | None:
-    """The first of the preset's command lines whose program is here; None when none is.
+    """Return the first of the preset's command lines whose program is installed; None where none is.
 
     Blocks as long as `find` does: the usual one may ask the user's login shell.
     """
@@ -84,9 +85,10 @@ async def survey(
     *,
     environ: Mapping[str, str],
     find: Find | None = None,
-    timeout: float = VERSION_TIMEOUT_S,
+    timeout_s: float = VERSION_TIMEOUT_S,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Finding]:
-    """Return a finding for each preset, in their order. Versions are asked for in parallel, `timeout` seconds each."""
+    """Return a finding for each preset, in order. Versions are asked for in parallel, `timeout_s` seconds each."""
     found = find or _find_command()
     looks = await asyncio.to_thread(lambda: [_look(preset, environ, found) for preset in presets.values()])
     slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
@@ -95,7 +97,7 @@ async def survey(
         if not question:
             return finding
         async with slots:
-            version, problem = await ask_version(question, {**environ, **finding.preset.env}, timeout)
+            version, problem = await ask_version(question, {**environ, **finding.preset.env}, timeout_s, clock)
         return replace(finding, version=version, problem=finding.problem or problem)
 
     async with asyncio.TaskGroup() as group:
@@ -132,7 +134,9 @@ def _question(preset: Preset, choice: Choice, env: Mapping[str, str], find: Find
     return (str(path.absolute()), *args) if path and path.name not in RUNNERS else ()
 
 
-async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout: float) -> tuple[str | None, str]:
+async def ask_version(
+    command: tuple[str, ...], env: Mapping[str, str], timeout_s: float, clock: Clock = SYSTEM_CLOCK
+) -> tuple[str | None, str]:
     """Return the version that a program reports, and the error, if there is one. The program has ended afterwards."""
     from dragoman.proc.spawn import spawn  # loads what starting processes takes, which presets alone do not need
 
@@ -145,7 +149,7 @@ async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout:
     output = bytearray()
     problem = ""
     try:
-        async with asyncio.timeout(timeout):
+        async with timeout(clock, timeout_s):
             link.close()
             while data := await link.read():
                 output += data[: MAX_OUTPUT_BYTES - len(output)]
@@ -153,9 +157,11 @@ async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout:
                 stderr_line = link.stderr.text(lines=1)
                 return None, f"`{question}` ended with exit code {code}" + (f": {stderr_line}" if stderr_line else "")
     except TimeoutError:
-        problem = f"`{question}` did not end within {format_duration(timeout)}"
+        problem = f"`{question}` did not end within {format_duration(timeout_s)}"
     finally:
         await link.end(grace=0)
+    while data := await link.read():  # printed before it was ended
+        output += data[: MAX_OUTPUT_BYTES - len(output)]
     version = version_in(bytes(output))
     return version, problem or ("" if version else f"`{question}` printed no version")
 

@@ -279,13 +279,13 @@ class ProcessLink:
 
     async def _all_ended_within(self, seconds: float, signal_number: signal.Signals | None) -> bool:
         """Wait until no process is left; with a signal, send it at every poll, because children may have children."""
-        deadline = self._loop.time() + seconds
+        deadline = self.clock.monotonic() + seconds
         while True:
             if signal_number is not None:
                 await self._signal_stragglers(signal_number)
             if not await self._any_alive():
                 return True
-            if self._loop.time() > deadline:
+            if self.clock.monotonic() > deadline:
                 return False
             await asyncio.sleep(POLL_INTERVAL_S)
 
