@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -23,6 +24,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # Documents whose examples need more than a home folder, such as a server, and the tests that run them.
 RUN_ELSEWHERE = {"backend-adapter.md": "tests/backend/test_document.py", "remote.md": "tests/remote/test_guide.py"}
+
+# A path that CONTRIBUTING.md gives as a pattern.
+PRESET_TEMPLATE = "src/dragoman/agents/presets/NAME.toml"
 
 # Generated documents: their Python blocks are signatures, not programs.
 GENERATED = ROOT / "docs" / "reference"
@@ -83,6 +87,26 @@ def test_every_link_inside_the_project_leads_somewhere(document: Path) -> None:
         if not path.exists() or (anchor and anchor not in _anchors(path)):
             broken.append(target)
     assert not broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_file_and_module_that_a_document_names_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:\w[\w.-]*/)+[\w-]+\.(?:py|tsx?|mjs|toml))`", text)) - {PRESET_TEMPLATE}
+    folders = (ROOT, ROOT / "src", ROOT / "src" / "dragoman")
+    assert {name for name in files if not any((folder / name).exists() for folder in folders)} == set()
+    names = set(re.findall(r"`(dragoman(?:\.\w+)+)[`(]", text)) - {"dragoman.localhost"}
+    names |= set(re.findall(r"^from (dragoman(?:\.\w+)+) import", text, re.MULTILINE))
+    assert {name for name in names if not _is_defined(name)} == set()
+
+
+def _is_defined(name: str) -> bool:
+    """Return whether a dotted name is a module, or an attribute of one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def _anchors(path: Path) -> set[str]:
