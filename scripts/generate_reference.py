@@ -78,7 +78,7 @@ GROUPS = {
         "ModelConfig",
         "AdapterConfig",
     ),
-    "MCP servers": ("McpServerStdio", "McpServerHttp", "McpServerSse"),
+    "MCP servers": ("McpServerStdio", "McpServerHttp", "McpServerSse", "EnvVariable", "HttpHeader"),
     "Tools": ("tool", "Tool", "ToolContext", "ToolError", "ToolServer"),
     "The layer below": (
         "Hub",

@@ -13,7 +13,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import dragoman.session as _session_package
 from dragoman._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -74,6 +73,8 @@ if TYPE_CHECKING:
     from dragoman.session.sync import SyncAgentRuntime as SyncAgentRuntime
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
+    from dragoman.wire.vocabulary import EnvVariable as EnvVariable
+    from dragoman.wire.vocabulary import HttpHeader as HttpHeader
     from dragoman.wire.vocabulary import McpServerHttp as McpServerHttp
     from dragoman.wire.vocabulary import McpServerSse as McpServerSse
     from dragoman.wire.vocabulary import McpServerStdio as McpServerStdio
@@ -91,9 +92,11 @@ _HOMES = {
     "Capabilities": "session.capabilities",
     "Client": "remote.client",
     "Diagnostic": "session.diagnostics",
+    "EnvVariable": "wire.vocabulary",
     "EvaluationPrompt": "evaluation.response",
     "EvaluationStats": "evaluation.response",
     "FileAttachment": "session.prompt",
+    "HttpHeader": "wire.vocabulary",
     "Hub": "hub.hub",
     "ImageAttachment": "session.prompt",
     "Limits": "session.spec",
@@ -141,14 +144,6 @@ _HOMES = {
 }
 _MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports", "rows": "record.rows"}
 
-
-def _run_for_output(*arguments: Any, **settings: Any) -> Any:
-    from dragoman.evaluation.output_run import OutputRun
-
-    return OutputRun(*arguments, **settings)
-
-
-_session_package.run_for_output = _run_for_output
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

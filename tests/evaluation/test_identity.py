@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.evaluation.attempt import SERVER, is_own, tells_of
+from dragoman.evaluation.attempt import SERVER, is_call_of, is_own
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.wire.vocabulary import Diff
@@ -93,7 +93,7 @@ def test_what_only_looks_like_a_tool_of_ours_is_none(request_: PermissionRequest
 )
 def test_a_call_that_is_told_of_is_counted_as_the_tool_it_names(call: dict[str, Any], tool: str | None) -> None:
     event = events.ToolCall(**{**dict.fromkeys(events.ToolCall.__struct_fields__), "tool_call_id": "call_1", **call})
-    assert [each for each in TOOLS if tells_of(event, NAME, each)] == ([tool] if tool else [])
+    assert [each for each in TOOLS if is_call_of(event, NAME, each)] == ([tool] if tool else [])
 
 
 def test_the_name_of_our_server_is_one_that_nobody_else_has_and_fits_before_every_tools_name() -> None:

@@ -174,7 +174,7 @@ async def test_a_result_over_the_limit_is_an_error_that_says_so() -> None:
     def dump() -> str:
         return "x" * 1001
 
-    async with ToolServer([dump], most_bytes=1000) as server, joined(server, "http") as agent:
+    async with ToolServer([dump], max_bytes=1000) as server, joined(server, "http") as agent:
         result = await agent.call_tool("dump", {})
     assert result.is_error
     assert text_of(result) == "the result has 1,001 bytes, and 1,000 is the most: ask for less at a time"

@@ -18,7 +18,7 @@ import pytest
 
 from dragoman.evaluation._shim_main import GREETING, TOKEN
 from dragoman.evaluation.server import ToolServer
-from dragoman.evaluation.shim import LINE_LIMIT, PROGRAM
+from dragoman.evaluation.shim import MAX_LINE_BYTES, PROGRAM
 from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.vocabulary import McpServerStdio
@@ -203,7 +203,7 @@ async def test_whoever_does_not_begin_with_the_token_gets_nothing(greeting: byte
 async def test_a_line_over_the_limit_ends_that_shim_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with ToolServer([lookup]) as server, shim(server) as flooding, shim(server) as good:
         assert flooding.stdin is not None
-        flooding.stdin.write(b"x" * (LINE_LIMIT + 2))
+        flooding.stdin.write(b"x" * (MAX_LINE_BYTES + 2))
         assert await flooding.wait() == 0
         await say(good, INITIALIZE)
         assert (await hear(good))["id"] == 1

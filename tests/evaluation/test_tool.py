@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from dragoman import ImageAttachment
 from dragoman.errors import InputError
-from dragoman.evaluation.content import MOST_BYTES
+from dragoman.evaluation.content import MAX_RESULT_BYTES
 from dragoman.evaluation.tool import Tool, ToolContext, tool, tools_of
 from dragoman.evaluation.types import Invalid
 
@@ -243,7 +243,7 @@ def test_results_that_are_values_promise_their_schema_wrapped_where_they_are_no_
     wrapped = returning(list[int]).output_schema
     assert wrapped is not None
     assert wrapped["properties"] == {"value": {"type": "array", "items": {"type": "integer"}}}
-    content = returning(list[int]).content([1], MOST_BYTES)
+    content = returning(list[int]).content([1], MAX_RESULT_BYTES)
     assert (content.structured, content.value) == ({"value": [1]}, [1])
 
 

@@ -13,33 +13,31 @@ import sys
 import threading
 
 TOKEN = "DRAGOMAN_TOOLS_TOKEN"  # noqa: S105 - the name of the variable
-"""The environment variable with the token: a command line is seen by every user of the machine."""
+"""The environment variable with the token: every user of the machine can see a command line."""
 
 GREETING = b"dragoman-tools "
 """Before the token, in the first line."""
 
-CONNECT_LIMIT = 10.0
-"""Seconds to reach the server, which is on this machine."""
+CONNECT_TIMEOUT_S = 10.0  # the server is on this machine
 
-GRACE = 2.0
-"""Seconds for answers that are under way when the agent says no more."""
+LAST_ANSWERS_S = 2.0  # for answers that are under way when the agent closes its side
 
-CHUNK = 65536
+CHUNK_BYTES = 65536
 
 
 def main() -> int:
     token = os.environ.pop(TOKEN, "")
     try:
-        server = socket.create_connection(("127.0.0.1", int(sys.argv[1])), CONNECT_LIMIT)
-    except OSError as problem:
-        print(f"dragoman's tool server is not there any more: {problem}", file=sys.stderr)
+        server = socket.create_connection(("127.0.0.1", int(sys.argv[1])), CONNECT_TIMEOUT_S)
+    except OSError as error:
+        print(f"the tool server of Dragoman cannot be reached: {error}", file=sys.stderr)
         return 1
     server.settimeout(None)
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages would wait 40 ms for the next one
     server.sendall(GREETING + token.encode() + b"\n")
     threading.Thread(target=pass_on, args=(server,), daemon=True).start()
     try:
-        while data := server.recv(CHUNK):
+        while data := server.recv(CHUNK_BYTES):
             write_all(1, data)
     except OSError:
         pass  # the agent reads no more, the server went away, or the grace is over
@@ -47,13 +45,13 @@ def main() -> int:
 
 
 def pass_on(server: socket.socket) -> None:
-    """From the agent to the server. Its end is the agent's: it may still want the last answers, but not for long."""
+    """Pass on from the agent to the server. After the agent's end, wait a short time for the last answers."""
     try:
-        while data := os.read(0, CHUNK):
+        while data := os.read(0, CHUNK_BYTES):
             server.sendall(data)
-        server.settimeout(GRACE)
+        server.settimeout(LAST_ANSWERS_S)
         server.shutdown(socket.SHUT_WR)
-        timer = threading.Timer(GRACE, os._exit, (0,))  # a `recv` under way does not hear of the new limit
+        timer = threading.Timer(LAST_ANSWERS_S, os._exit, (0,))  # a `recv` under way does not hear of the new limit
         timer.daemon = True
         timer.start()
     except OSError:

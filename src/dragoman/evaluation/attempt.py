@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
 
 
-# One a process, and not one an evaluation: models remember prompts that begin alike, and tools are their beginning.
+# One name per process, not per evaluation: models cache prompts by their beginning, and the tools come first.
 SERVER: Final = f"dragoman-{secrets.token_hex(4)}"
 
-# What agents write over a call: Kimi, goose, OpenCode, and others that are likely.
+# Titles that agents give to a call: Kimi, goose, OpenCode, and other likely ones.
 _TITLES: Final = ("mcp__{server}__{tool}", "{server}: {tool}", "{server}_{tool}", "{server}.{tool}", "{server}/{tool}")
-# After this goose says in a title what the call is about.
+# Goose describes the call in a title after this.
 _ABOUT: Final = " · "
 
 
 def is_own(request: PermissionRequest, server: str, tools: Iterable[str]) -> bool:
-    """Narrowly: whether the agent's program says that a tool of this server is meant. All on it are ours."""
+    """Return whether the agent certainly asks for a tool of this server, all of which are ours; in doubt False."""
     if request.origin != "agent" or request.diffs:
         return False
-    certain = mcp_tool(request)  # of Codex, too
-    if certain is not None:
-        return certain[0] == server
+    tool = mcp_tool(request)  # of Codex, too
+    if tool is not None:
+        return tool[0] == server
     if request.name:
         return request.name.startswith((f"mcp__{server}__", f"{server}__"))
     if request.kind not in ("other", ""):
@@ -70,8 +70,8 @@ def is_own(request: PermissionRequest, server: str, tools: Iterable[str]) -> boo
     return _spaced(request.title) in titles and server not in repr(request.raw_input)
 
 
-def tells_of(call: events.ToolCall, server: str, tool: str) -> bool:
-    """Widely: whether a call that the agent reports is one of this tool. To count by; nothing is allowed by it."""
+def is_call_of(call: events.ToolCall, server: str, tool: str) -> bool:
+    """Return whether a call that the agent reports may be one of this tool; for counting only, never to allow it."""
     words = (call.name or "", call.title.partition(_ABOUT)[0])
     return call.tool_call_id.startswith(f"mcp_{server}_{tool}__") or mcp_found(
         f"{server}/{tool}", *(text.removeprefix("mcp.") for text in words)
@@ -79,7 +79,7 @@ def tells_of(call: events.ToolCall, server: str, tool: str) -> bool:
 
 
 def _spaced(text: str) -> str:
-    """Goose writes `look up` for `look_up`."""
+    """Return the text with spaces for underscores: goose writes `look up` for `look_up`."""
     return re.sub(r"[\s_]+", " ", text)
 
 
@@ -103,7 +103,7 @@ class Permissions:
 
     @property
     def session_rules(self) -> tuple[PolicyRule, ...]:
-        # Above what access allows, and below the run's rules, which name the places where it may.
+        # Above what access allows, and below the run's rules, which name the paths where it may write.
         return () if self._paths is None else (PolicyRule("deny", "it is not under allowed_paths", kind="write"),)
 
     @property
@@ -113,27 +113,27 @@ class Permissions:
         return (PolicyRule("allow", "it is under allowed_paths", kind=("read", "write"), path=self._paths),)
 
     def is_own(self, request: PermissionRequest) -> bool:
-        """These are allowed before any rule is looked at."""
+        """Return whether to allow a request before any rule is checked."""
         return bool(self._tools) and is_own(request, self._server, self._tools)
 
     async def __call__(self, request: PermissionRequest) -> Reply:
         if self._on_permission is None:
             return request.reject()
-        reply = await call(self._on_permission, request)  # whatever it is, the session checks it
+        reply = await call(self._on_permission, request)  # the session checks it
         return cast(Reply, reply)
 
 
 def patterns_of(paths: Sequence[str | Path], cwd: Path) -> tuple[str, ...]:
-    """Each path, and with it all below it. Absolute and without links: `src` shall not be any `src`, however deep."""
-    places = (os.path.realpath(os.path.join(cwd, Path(path).expanduser())) for path in paths)
-    return tuple(re.sub(r"([*?\[])", r"[\1]", place) for place in places)
+    """Return a pattern for each path and all below it; absolute, because `src` must not match every `src` below."""
+    absolute_paths = (os.path.realpath(os.path.join(cwd, Path(path).expanduser())) for path in paths)
+    return tuple(re.sub(r"([*?\[])", r"[\1]", path) for path in absolute_paths)
 
 
 Transport = Literal["auto", "http", "stdio"]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was asked for, checked. The same for each attempt."""
+    """The checked arguments of an evaluation, the same for each attempt."""
 
     prompt: Input
     shape: Shape | None
@@ -162,12 +162,12 @@ class Attempt:
         self._time = time
         self._calls_before = spending.tool_calls
         self._calls: dict[str, Call] = {}
-        self._reported = 0
+        self._reported_count = 0
         # The agent's ids: a title may be another one later, and an id that of another call.
-        self._handing_over: set[str] = set()
-        self._working: set[str] = set()
-        self._refused: set[str | None] = set()
-        self._refusals = 0
+        self._output_call_ids: set[str] = set()
+        self._other_call_ids: set[str] = set()
+        self._refused_call_ids: set[str | None] = set()
+        self._refusal_count = 0
         self._output = Output(plan.shape) if plan.shape is not None else None
         self._rounds: Rounds | None = None
         self._session: Session | None = None
@@ -175,26 +175,26 @@ class Attempt:
         self._version: str | None = None
 
     async def run(self) -> PromptResponse[Any]:
-        """Raises what it failed with; `result` of the error is the response so far, with a value that was accepted."""
+        """Return the response. The `result` of an error is the response so far, with a value that was accepted."""
         try:
             async with AsyncExitStack() as stack:
-                rounds = self._rounds = await self._opened(stack)
-                response = await rounds.play(self._plan.prompt, self.stats)
-        except DragomanError as problem:
+                rounds = self._rounds = await self._open(stack)
+                response = await rounds.run_all(self._plan.prompt, self.stats)
+        except DragomanError as error:
             last = self._rounds.last if self._rounds is not None else None
-            problem.result = PromptResponse(
+            error.result = PromptResponse(
                 output=self._output.value if self._output is not None else None,
                 text=last.text if last is not None else "",
                 stop_reason=last.stop_reason if last is not None else None,
-                stats=msgspec.structs.replace(self.stats(), limit=limit_of(problem)),
+                stats=msgspec.structs.replace(self.stats(), limit=limit_of(error)),
             )
             raise
         return msgspec.structs.replace(
             response, stats=msgspec.structs.replace(response.stats, over_budget=self._spending.used_up())
         )
 
-    async def _opened(self, stack: AsyncExitStack) -> Rounds:
-        """The agent, its tools and a session, each on the stack; within the time that is left."""
+    async def _open(self, stack: AsyncExitStack) -> Rounds:
+        """Start the agent, its tools and a session, each on the stack, within the time that is left."""
         plan = self._plan
         output = self._output
         tools = (*plan.tools, *((output.tool,) if output is not None else ()))
@@ -209,11 +209,11 @@ class Attempt:
                 self._version = runtime.capabilities().agent_version
                 servers = plan.config.mcp_servers
                 if tools:
-                    server = _server()(tools, state=plan.state, on_call=self._called, name=SERVER)
+                    server = _server()(tools, state=plan.state, on_call=self._on_call, name=SERVER)
                     await stack.enter_async_context(server)
                     http = plan.transport == "http" or (plan.transport == "auto" and runtime.capabilities().mcp_http)
                     servers = (*servers, server.for_agent(http=http))
-                config = msgspec.structs.replace(plan.config, mcp_servers=servers, on_event=self._heard)
+                config = msgspec.structs.replace(plan.config, mcp_servers=servers, on_event=self._on_event)
                 session = self._session = await runtime.open_session(config)
                 stack.push_async_callback(session.close)
         except TimeoutError:
@@ -232,33 +232,33 @@ class Attempt:
             rules=plan.permissions.run_rules,
         )
 
-    # -- what happens meanwhile
+    # -- events and calls
 
-    def _heard(self, event: events.Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         rounds = self._rounds
         if rounds is not None:
-            rounds.heard(event)
+            rounds.on_event(event)
         match event:
             case events.ToolCall():
-                if tells_of(event, SERVER, OUTPUT_TOOL):
-                    self._handing_over.add(event.tool_call_id)
+                if is_call_of(event, SERVER, OUTPUT_TOOL):
+                    self._output_call_ids.add(event.tool_call_id)
                 else:
-                    self._working.add(event.tool_call_id)
-                    self._reported += 1
+                    self._other_call_ids.add(event.tool_call_id)
+                    self._reported_count += 1
                     self._count()
             case events.PermissionResolved(decision="deny", origin="agent"):
-                self._refused.add(event.tool_call_id)
-                self._refusals += 1
+                self._refused_call_ids.add(event.tool_call_id)
+                self._refusal_count += 1
             case events.FileRead(status="denied") | events.FileWritten(status="denied"):
-                self._refusals += 1
+                self._refusal_count += 1
             case events.TerminalRefused(status="denied"):
-                self._refusals += 1
+                self._refusal_count += 1
             case _:
                 pass
         if self._plan.on_event is not None:
             self._plan.on_event(event)
 
-    def _called(self, call: Call) -> None:
+    def _on_call(self, call: Call) -> None:
         if call.name == OUTPUT_TOOL:
             return
         self._calls[call.id] = call
@@ -267,18 +267,18 @@ class Attempt:
         self._count()
 
     def _count(self) -> None:
-        """Most calls of our tools are also told by the agent; of those that are not, we know."""
-        used_up = self._spending.counted(self._calls_before + max(self._reported, len(self._calls)))
+        """Count tool calls: the agent reports most calls of our tools too, and we know of those that it does not."""
+        used_up = self._spending.counted(self._calls_before + max(self._reported_count, len(self._calls)))
         if self._rounds is not None:
             self._rounds.stop_if(used_up)
 
-    # -- what came of it
+    # -- results
 
     @property
     def had_side_effects(self) -> bool:
-        harmless = self._handing_over - self._working
+        harmless = self._output_call_ids - self._other_call_ids
         reported = [row for row in self._rows() if row.tool_call_id not in harmless]
-        return had_side_effects(self._linked(), reported, self._refused)
+        return had_side_effects(self._linked(), reported, self._refused_call_ids)
 
     def _rows(self) -> tuple[rows.ToolCall, ...]:
         results = self._rounds.results if self._rounds is not None else ()
@@ -300,14 +300,14 @@ class Attempt:
             calls=self._spending.tool_calls,
             tool_calls=self._linked(),
             reported=self._rows(),
-            refused=self._refusals,
+            refused=self._refusal_count,
         )
 
 
 async def run_attempts(
     plan: Plan, *, deadline: float | None, budget: Budget, retry: RetryPolicy, cumulative: bool
 ) -> PromptResponse[Any]:
-    """Attempt after attempt, as far as `retry` goes."""
+    """Run attempt after attempt, as far as `retry` allows."""
     spending = Spending(budget, cumulative=cumulative)
     time = TimeLeft(deadline, spending, plan.clock)
     number = 0
@@ -316,8 +316,8 @@ async def run_attempts(
         attempt = Attempt(plan, number, spending, time)
         try:
             return await attempt.run()
-        except DragomanError as problem:
-            if not retry.should_retry(problem, number, side_effects=attempt.had_side_effects):
+        except DragomanError as error:
+            if not retry.should_retry(error, number, side_effects=attempt.had_side_effects):
                 raise
             pause, ends = retry.pause(number), time.ends
             if ends is not None and plan.clock.monotonic() + pause >= ends:
@@ -326,12 +326,12 @@ async def run_attempts(
 
 
 def _server() -> type[ToolServer]:
-    """MCP is loaded where there are tools."""
+    """Load the server, and with it MCP, only where there are tools."""
     try:
         from dragoman.evaluation.server import ToolServer
-    except ImportError as problem:
+    except ImportError as error:
         raise InputError(
-            f"tools and a structured output need the package mcp, which cannot be loaded: {problem}",
+            f"tools and a structured output need the package mcp, which cannot be loaded: {error}",
             guidance="Install it: pip install 'dragoman[mcp]'",
-        ) from problem
+        ) from error
     return ToolServer

@@ -1,6 +1,6 @@
-"""The result of a tool as content for the agent: texts, images, and the value itself where it is an object.
+"""The result of a tool as content for the agent: texts, images, and the value itself where it is an object. Pure.
 
-Pure. A text is shown as it is. `Image`, bytes of an image, and images of a library that can `save` them (Pillow) become
+A text is shown as it is. An `ImageAttachment`, bytes of an image, and images of a library that can `save` them (Pillow) become
 pictures, also in a list or tuple beside texts. Everything else is JSON.
 """
 
@@ -18,8 +18,8 @@ import msgspec
 from dragoman.evaluation.types import Shape, encode
 from dragoman.session.prompt import ImageAttachment
 
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of one result. Models take far less, and agents keep what they were given in memory and in their transcripts."""
+# Models take far less, and agents keep results in memory and in their transcripts.
+MAX_RESULT_BYTES: Final = 4 * 1024 * 1024
 
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -61,11 +61,11 @@ class Unfit(Exception):
     """A result that cannot be passed on; the text is for the agent."""
 
 
-def content_of(result: Any, shape: Shape | None, most_bytes: int = MOST_BYTES) -> Content:
-    """`shape` is what the tool has promised to return. `Unfit` where the result is not that, or is too large."""
+def content_of(result: Any, shape: Shape | None, max_bytes: int = MAX_RESULT_BYTES) -> Content:
+    """Return the content of a result. `Unfit` where it does not fit `shape`, the tool's return type, or is too large."""
     content = _structured(result, shape) if shape is not None else _shown(result)
-    if content.size > most_bytes:
-        raise Unfit(f"the result has {content.size:,} bytes, and {most_bytes:,} is the most: ask for less at a time")
+    if content.size > max_bytes:
+        raise Unfit(f"the result has {content.size:,} bytes, and {max_bytes:,} is the most: ask for less at a time")
     return content
 
 
@@ -77,8 +77,8 @@ def _structured(result: Any, shape: Shape) -> Content:
     value = shape.encode_object(result)
     try:
         shape.decode_object(value)  # the agent has the schema, and would reject a value that does not fit
-    except ValueError as problem:
-        raise Unfit(f"the tool returned what is no {shape.name}: {problem}") from problem
+    except ValueError as error:
+        raise Unfit(f"the tool returned a value that is not a {shape.name}: {error}") from error
     plain = encode(result)
     return Content(blocks=(Text(_json(plain)),), structured=value, value=plain)
 
@@ -91,7 +91,7 @@ def _shown(result: Any) -> Content:
     if isinstance(result, list | tuple):
         parts = [_picture(part) for part in result]
         if any(parts):
-            return _mixed(part or _words(given) for part, given in zip(parts, result, strict=True))
+            return _mixed(part or _words(value) for part, value in zip(parts, result, strict=True))
     value = encode(result)
     structured = value if isinstance(value, dict) else None
     return Content(blocks=(_words(result),), structured=structured, value=value)
@@ -123,7 +123,7 @@ def _picture(value: Any) -> Picture | None:
 
 
 def _saved(value: Any) -> Picture | None:
-    """An image of Pillow's, or of a library that does as it does."""
+    """Return an image of Pillow, or of a library with the same methods, as PNG."""
     if callable(save := getattr(value, "save", None)) and isinstance(getattr(value, "mode", None), str):
         saved = io.BytesIO()
         save(saved, format="PNG")
@@ -137,7 +137,7 @@ def _read(image: ImageAttachment) -> Picture:
     named = None if isinstance(source, bytes) else mimetypes.guess_type(Path(source).name)[0]
     mime_type = image.mime_type or _kind(data) or named
     if mime_type is None:
-        raise Unfit("the tool returned an image of an unknown kind: it has to be given its mime_type")
+        raise Unfit("the tool returned an image of an unknown kind: pass its mime_type")
     return Picture(base64.b64encode(data).decode(), mime_type)
 
 

@@ -1,7 +1,7 @@
-"""An ASGI application on a loopback port, in the caller's event loop, for as long as a block lasts.
+"""`serve_http`: an ASGI application on a loopback port, in the caller's event loop, for as long as a block lasts.
 
-uvicorn's HTTP protocol without its server, which would take over signals, look at a flag ten times a second to learn
-that it shall end, and wait for streams that the other side never closes. Here the end is at once, and nothing is left.
+It uses uvicorn's HTTP protocol without uvicorn's server, which would take over signals, poll a flag ten times a second
+and wait for streams that the other side never closes. Here the end is immediate, and nothing is left open.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ PATH: Final = "/mcp"
 _HOSTS: Final = ("127.0.0.1", "localhost")
 
 
-class Door:
-    def __init__(self, inside: Application, *, token: str, port: int) -> None:
-        self._inside = inside
+class TokenCheck:
+    """An ASGI application that lets only requests with the token, for this host, through to another one."""
+
+    def __init__(self, application: Application, *, token: str, port: int) -> None:
+        self._application = application
         self._token = token.encode()
         self._hosts = {f"{host}:{port}".encode() for host in _HOSTS}
         self._origins = {b"http://" + host for host in self._hosts}
@@ -38,21 +40,21 @@ class Door:
             return
         refusal = self._refusal(scope["path"], scope["headers"])
         if refusal is None:
-            await self._inside(scope, receive, send)
+            await self._application(scope, receive, send)
         else:
             await _refuse(send, *refusal)
 
     def _refusal(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-        """Status and reason. Names of headers are in lower case, as ASGI has them."""
-        given: dict[bytes, list[bytes]] = {}
+        """Return the status and the reason of a refusal. ASGI has the names of headers in lower case."""
+        values: dict[bytes, list[bytes]] = {}
         for name, value in headers:
-            given.setdefault(name, []).append(value)
-        hosts = given.get(b"host", [])
+            values.setdefault(name, []).append(value)
+        hosts = values.get(b"host", [])
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 403, "the Host is not this server's"
-        if any(origin.lower() not in self._origins for origin in given.get(b"origin", ())):
+        if any(origin.lower() not in self._origins for origin in values.get(b"origin", ())):
             return 403, "the Origin is not this server's"
-        if not self._has_token(given.get(b"authorization", [])):
+        if not self._has_token(values.get(b"authorization", [])):
             return 401, "the bearer token is missing or wrong"
         return None if path == PATH else (404, f"there is only {PATH}")
 
@@ -74,41 +76,41 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
 
 HOST: Final = "127.0.0.1"
 
-KEEP_ALIVE: Final = 3600
-"""Seconds of silence until a connection is closed. Agents keep theirs for the next call, which may be long in coming;
-one that is closed under them at that moment is a failed call."""
+# An agent keeps its connection for the next tool call, which may come much later; if the connection is closed at that
+# moment, the call fails.
+KEEP_ALIVE_S: Final = 3600
 
-GRACE: Final = 1.0
-"""Seconds that what is being answered gets to end, when it was told to."""
+# Time for cancelled requests to end.
+CANCEL_GRACE_S: Final = 1.0
 
 
 def open_port(port: int = 0) -> socket.socket:
-    """A socket that listens on loopback, on any free port by default."""
-    # The protocol is named, because asyncio turns off the delay of small packets (40 ms an answer) only where it is.
-    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    """Return a socket that listens on loopback, on any free port by default."""
+    # With the protocol named, asyncio turns off the delay of small packets (40 ms per answer).
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((HOST, port))
-        opened.listen(128)
-        opened.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(128)
+        listener.setblocking(False)
     except BaseException:
-        opened.close()
+        listener.close()
         raise
-    return opened
+    return listener
 
 
 @asynccontextmanager
-async def serving(application: Application, on: socket.socket) -> AsyncIterator[Callable[[], None]]:
-    """Answers on the socket, which is closed in the end with all connections. What it gives stops to let in more."""
+async def serve_http(application: Application, listener: socket.socket) -> AsyncIterator[Callable[[], None]]:
+    """Serve on the socket; close it at the end with all connections. Yields a function that refuses new connections."""
     loop = asyncio.get_running_loop()
-    ending = False
+    is_ending = False
 
     async def answer(scope: Any, receive: Receive, send: Send) -> None:
         try:
             await application(scope, receive, send)
         except BaseException:
-            # uvicorn logs what it gets, with a traceback; that an answer was cut short by our own end is no news.
-            if not ending:
+            # uvicorn would log the exception with a traceback, though we ended the answer ourselves.
+            if not is_ending:
                 raise
 
     config = Config(
@@ -117,44 +119,44 @@ async def serving(application: Application, on: socket.socket) -> AsyncIterator[
         ws="none",
         lifespan="off",
         log_config=None,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=KEEP_ALIVE_S,
         access_log=False,
     )
     config.load()
     state = ServerState()
     protocol: Any = config.http_protocol_class  # its type says nothing of how it is made
-    watching = _watchers()
+    watchers = _shutdown_watchers()
 
-    def connected() -> asyncio.BaseProtocol:
-        made: asyncio.BaseProtocol = protocol(config=config, server_state=state, app_state={}, _loop=loop)
-        return made
+    def new_connection() -> asyncio.BaseProtocol:
+        connection: asyncio.BaseProtocol = protocol(config=config, server_state=state, app_state={}, _loop=loop)
+        return connection
 
-    server = await loop.create_server(connected, sock=on)
+    server = await loop.create_server(new_connection, sock=listener)
 
     def stop() -> None:
-        nonlocal ending
-        ending = True
+        nonlocal is_ending
+        is_ending = True
         server.close()
 
     try:
         yield stop
     finally:
         stop()
-        await _end(state)
-        for watcher in _watchers() - watching:
+        await _close_connections(state)
+        for watcher in _shutdown_watchers() - watchers:
             watcher.cancel()
 
 
-async def _end(state: ServerState) -> None:
+async def _close_connections(state: ServerState) -> None:
     for connection in list(state.connections):
         connection.transport.abort()
-    await asyncio.sleep(0)  # transports close their sockets in the loop's next turn, and then whoever answers learns it
+    await asyncio.sleep(0)  # transports close their sockets in the loop's next turn
     for task in state.tasks:
         task.cancel()
     if state.tasks:
-        await asyncio.wait(state.tasks, timeout=GRACE)
+        await asyncio.wait(state.tasks, timeout=CANCEL_GRACE_S)
 
 
-def _watchers() -> set[asyncio.Task[Any]]:
-    """sse-starlette, which writes the streams, starts a task a loop that looks for uvicorn's end, and never ends it."""
+def _shutdown_watchers() -> set[asyncio.Task[Any]]:
+    """Return the tasks of sse-starlette that wait for uvicorn's end: one for each event loop, and it never ends."""
     return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "_shutdown_watcher"}

@@ -1,4 +1,4 @@
-"""`OutputRun`: what `session.run(…, output_type=T)` returns: a run, and follow-up runs until there is a value.
+"""`OutputRun`: the result of `session.run(…, output_type=T)`: a run, and follow-up runs until there is a value.
 
 The session is the caller's and has no tool of ours, so that the value is taken from the agent's text. Like a run it is
 awaitable (the `PromptResponse`, or the error), an async iterable of the events of all its rounds, and can be cancelled.
@@ -24,7 +24,7 @@ from dragoman.session.prompt import Input
 from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
 
-# Events between the runs and whoever iterates; the runs themselves hold more, and hold up the agent.
+# Events between the runs and the program that iterates; the runs themselves hold more, and slow the agent.
 MAX_WAITING_EVENTS: Final = 64
 
 
@@ -48,7 +48,7 @@ class OutputRun:
             raise InputError(f"max_rounds is {max_rounds!r}; expected a whole number, 1 or more")
         self._spending = Spending(NO_BUDGET)
         self._time = TimeLeft(deadline, self._spending, session.clock)
-        self._rounds = _Rounds(
+        self._rounds = _ObservedRounds(
             session,
             output=Output(shape_of(output_type), has_tool=False),
             spending=self._spending,
@@ -63,8 +63,8 @@ class OutputRun:
         self.id = self._rounds.begin(prompt, when_busy=when_busy).id
 
     async def result(self) -> PromptResponse[Any]:
-        """Waits for the value. Raises what it failed with; where it was cancelled the output is None."""
-        task = self._started()
+        """Wait for the value and return the response; the output of a cancelled run is None. Raises why it failed."""
+        task = self._start()
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -86,7 +86,7 @@ class OutputRun:
             self.drain()
 
     def claim(self) -> None:
-        """From here on the events are for one reader alone."""
+        """Reserve the events for one reader."""
         if self._task is not None or self._rounds.events is not None:
             raise InputError(
                 "the events of a run can be iterated once, and not after it was awaited",
@@ -95,29 +95,29 @@ class OutputRun:
         self._rounds.events = asyncio.Queue(MAX_WAITING_EVENTS)
 
     async def next_events(self) -> list[Event]:
-        """All that wait, at least one; empty when the last round is over."""
-        task, events = self._started(), self._rounds.events
+        """Return the events that are ready, at least one; an empty list when the last round is over."""
+        task, events = self._start(), self._rounds.events
         while events is not None:
             if not events.empty():
                 return [events.get_nowait() for _ in range(events.qsize())]
             if task.done():
                 break
-            taking = asyncio.ensure_future(events.get())
-            await asyncio.wait([taking, task], return_when=asyncio.FIRST_COMPLETED)
-            if taking.done():
-                return [taking.result()]
-            taking.cancel()
+            next_event = asyncio.ensure_future(events.get())
+            await asyncio.wait([next_event, task], return_when=asyncio.FIRST_COMPLETED)
+            if next_event.done():
+                return [next_event.result()]
+            next_event.cancel()
         return []
 
     def drain(self) -> None:
         """Drop the remaining events."""
         events, self._rounds.events = self._rounds.events, None
         while events is not None and not events.empty():
-            events.get_nowait()  # whoever waits to put another one goes on
+            events.get_nowait()  # a run that waits to put another one goes on
 
     async def cancel(self) -> None:
-        """Asks the agent to stop and returns when it has. No other round follows."""
-        task = self._started()
+        """Ask the agent to stop, and return when it has. No other round follows."""
+        task = self._start()
         if self._rounds.run is not None:
             await self._rounds.run.cancel()
         await asyncio.wait([task])
@@ -126,7 +126,7 @@ class OutputRun:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self.done:
             self.drain()
@@ -136,22 +136,22 @@ class OutputRun:
     def done(self) -> bool:
         return self._task is not None and self._task.done()
 
-    def _started(self) -> asyncio.Task[PromptResponse[Any]]:
+    def _start(self) -> asyncio.Task[PromptResponse[Any]]:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._play(), name="dragoman output")
-            self._task.add_done_callback(_look)
+            self._task = asyncio.get_running_loop().create_task(self._run_rounds(), name="dragoman output")
+            self._task.add_done_callback(_retrieve_error)
         return self._task
 
-    async def _play(self) -> PromptResponse[Any]:
+    async def _run_rounds(self) -> PromptResponse[Any]:
         try:
-            return await self._rounds.play(self._prompt, self._stats)
-        except DragomanError as problem:
+            return await self._rounds.run_all(self._prompt, self._stats)
+        except DragomanError as error:
             last = self._rounds.last
-            problem.result = PromptResponse(
+            error.result = PromptResponse(
                 output=None,
                 text=last.text if last is not None else "",
                 stop_reason=last.stop_reason if last is not None else None,
-                stats=self._stats(limit_of(problem)),
+                stats=self._stats(limit_of(error)),
             )
             raise
 
@@ -171,27 +171,21 @@ class OutputRun:
         )
 
 
-class _Rounds(Rounds):
-    """Rounds whose events somebody may want to see."""
+class _ObservedRounds(Rounds):
+    """Rounds whose events a program may iterate over."""
 
     events: asyncio.Queue[Event] | None = None
 
-    async def _of(self, run: Run) -> RunResult:
+    async def _result_of(self, run: Run) -> RunResult:
         if self.events is not None:
             async for event in run:
-                if not await self._passed_on(event):
-                    break
+                if self.events is None:
+                    break  # the program stopped iterating
+                await self.events.put(event)
         return await run
 
-    async def _passed_on(self, event: Event) -> bool:
-        """False where nobody looks any more."""
-        if self.events is None:
-            return False
-        await self.events.put(event)
-        return True
 
-
-def _look(task: asyncio.Task[PromptResponse[Any]]) -> None:
-    """An error that nobody awaits is no news: it stands in the session's events."""
+def _retrieve_error(task: asyncio.Task[PromptResponse[Any]]) -> None:
+    """Retrieve the error, so that asyncio does not warn: it is also among the session's events."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Input and result of an evaluation: `Prompt`, `PromptResponse`, `Stats`; and `Retry`."""
+"""Input and result of an evaluation: `EvaluationPrompt`, `PromptResponse`, `EvaluationStats`; and `RetryPolicy`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class EvaluationPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt that carries what it needs: its tools, and the type of its output."""
+    """A prompt with its tools and the type of its output."""
 
     text: Input
     tools: Sequence[Tool | Callable[..., Any]] = ()
@@ -37,14 +37,14 @@ class EvaluationStats(msgspec.Struct, frozen=True, kw_only=True):
     usage: rows.Usage = rows.Usage()  # of all rounds and attempts
     calls: int = 0  # of tools, the agent's own and the caller's, in all attempts; handing over the output is none
     tool_calls: tuple[Call, ...] = ()  # of the caller's tools, with arguments, result and duration
-    reported: tuple[rows.ToolCall, ...] = ()  # all tool calls, as the agent tells of them
+    reported: tuple[rows.ToolCall, ...] = ()  # all tool calls, as the agent reports them
     refused: int = 0  # requests of the agent that were not allowed
     limit: str | None = None  # which limit ended it: deadline, idle_limit, or a budget's name
-    over_budget: str | None = None  # a budget that was found used up only when all was done
+    over_budget: str | None = None  # a budget that turned out to be used up only after the last run
 
 
 class PromptResponse(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """`output` is of the type that was asked for; `text` is what the agent said in the last round."""
+    """`output` has the requested type; `text` is the agent's answer in the last round."""
 
     output: T
     text: str
@@ -52,11 +52,11 @@ class PromptResponse(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     stats: EvaluationStats
 
 
-def limit_of(problem: DragomanError) -> str | None:
-    """The limit that ended it, where one did."""
-    match problem:
+def limit_of(error: DragomanError) -> str | None:
+    """Return the name of the limit that ended an evaluation, where one did."""
+    match error:
         case BudgetExceeded():
-            return problem.budget
+            return error.budget
         case DeadlineExceeded():
             return "deadline"
         case IdleLimitExceeded():
@@ -85,15 +85,15 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"{self!r}: expected attempts and factor of 1 or more, and no pause below 0")
 
     def pause(self, failed: int) -> float:
-        """Seconds to wait after so many failed attempts."""
+        """Return the seconds to wait after so many failed attempts."""
         # Capped before it is raised to a power: a float has an end.
         return min(self.max_backoff, self.backoff * self.factor ** min(failed - 1, 64))
 
-    def should_retry(self, problem: DragomanError, failed: int, *, side_effects: bool) -> bool:
-        """Return whether to try again after `failed` attempts, the last of which raised `problem`."""
-        if failed >= self.attempts or problem.category not in self.categories:
+    def should_retry(self, error: DragomanError, failed: int, *, side_effects: bool) -> bool:
+        """Return whether to try again after `failed` attempts, the last of which raised `error`."""
+        if failed >= self.attempts or error.category not in self.categories:
             return False
-        if isinstance(problem, DeadlineExceeded | BudgetExceeded):  # they hold for all attempts together
+        if isinstance(error, DeadlineExceeded | BudgetExceeded):  # they hold for all attempts together
             return False
         return self.after_side_effects or not side_effects
 

@@ -39,10 +39,10 @@ Guard: TypeAlias = Callable[[Any], Objection | Awaitable[Objection]]
 
 
 async def objections(guards: Sequence[Guard], response: Any) -> tuple[str, ...]:
-    """The reasons of those that object, in their order."""
+    """Return the reasons of the guards that object, in their order."""
     reasons: list[str] = []
     for guard in guards:
-        # A plain one gets a thread: it may run a test suite, and the agent's connection must go on meanwhile.
+        # A plain function gets a thread: it may run a test suite, and the connection to the agent must go on meanwhile.
         verdict = await call(guard, response)
         name = getattr(guard, "__name__", "a guard")
         match verdict:
@@ -64,12 +64,12 @@ def objection_prompt(reasons: Sequence[str], *, wants_output: bool) -> str:
     return f"This is not done yet:\n{listed}\nGo on until it is.{then}"
 
 
-# A run that ended so may have handed over its value before.
+# A run that ended like this may have handed over its value before.
 _BENIGN: Final = (StoppedEarly, SilentFailure)
 
 
 class TimeLeft:
-    """Until the deadline, or the end of a budget of seconds, whichever comes first. Counts from when it is made."""
+    """The time until the deadline or the end of a budget of seconds, whichever comes first, from now on."""
 
     def __init__(self, deadline: float | None, spending: Spending, clock: Clock = SYSTEM_CLOCK) -> None:
         if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
@@ -91,7 +91,7 @@ class TimeLeft:
         return self._clock.monotonic() - self._began
 
     def left(self) -> float | None:
-        """Seconds; raises what the end of them is called where there are none."""
+        """Return the seconds left; raise the error of the deadline or budget where there are none."""
         if self.ends is None:
             return None
         left = self.ends - self._clock.monotonic()
@@ -110,7 +110,7 @@ class TimeLeft:
 
 
 class Rounds:
-    """`output` is None where only a text is wanted. What happens is told to `heard`, event by event."""
+    """`output` is None where only a text is wanted. `on_event` must get every event of the session."""
 
     def __init__(
         self,
@@ -135,19 +135,19 @@ class Rounds:
         self._time = time
         self._has_tool = has_tool
         self._guards = guards
-        self._most = max_rounds
+        self._max_rounds = max_rounds
         self._run_options: dict[str, Any] = {"idle_limit": idle_limit, "heartbeat": heartbeat, "rules": rules}
         self._used_up: str | None = None  # the budget for which the run was cancelled
-        self.run: Run | None = None  # the one that goes on, or the last
-        self._begun: Run | None = None  # the first, where it was begun before `play`
+        self.run: Run | None = None  # the current one, or the last
+        self._first_run: Run | None = None  # begun before `run_all`
 
-    def heard(self, event: events.Event) -> None:
-        """For what the agent reports of its usage."""
+    def on_event(self, event: events.Event) -> None:
+        """Watch the usage that the agent reports."""
         if isinstance(event, events.UsageUpdated):
             self.stop_if(self._spending.reported(event.usage))
 
     def stop_if(self, used_up: str | None) -> None:
-        """Ends the run that goes on, where a budget is used up."""
+        """End the current run if a budget is used up."""
         if used_up is not None and self._used_up is None:
             # Not now: we are called in the middle of what the session does with a frame.
             asyncio.get_running_loop().call_soon(self._stop, used_up)
@@ -158,33 +158,33 @@ class Rounds:
             self._used_up = used_up
             self.session.cancel_run(run)
 
-    async def play(self, prompt: Input, stats: Callable[[], EvaluationStats]) -> PromptResponse[Any]:
-        """The response; raises what it failed with."""
+    async def run_all(self, prompt: Input, stats: Callable[[], EvaluationStats]) -> PromptResponse[Any]:
+        """Send prompts until there is a valid value, and return the response. Raises why it failed."""
         prompt_to_send: Input = self._first(prompt)
-        problem: RunFailed | None = None
-        while self.number < self._most:
+        error: RunFailed | None = None
+        while self.number < self._max_rounds:
             if (used_up := self._spending.used_up()) is not None:
                 raise self._spending.exceeded(used_up)
             self.number += 1
             result = await self._round(prompt_to_send)
-            prompt_to_send, problem = await self._what_is_missing(result, stats)
-            if problem is None:
+            prompt_to_send, error = await self._check(result, stats)
+            if error is None:
                 return self._response(result, stats)
-        assert problem is not None
-        raise problem
+        assert error is not None
+        raise error
 
     async def _round(self, prompt: Input) -> RunResult:
         if self.output is not None:
             self.output.begin_round()
         self._spending.begin_run()
-        run, self._begun = self._begun or self._send(prompt), None
+        run, self._first_run = self._first_run or self._send(prompt), None
         failure: DragomanError | None = None
         try:
-            result = await self._of(run)
-        except DragomanError as problem:
-            if problem.result is None:
+            result = await self._result_of(run)
+        except DragomanError as error:
+            if error.result is None:
                 raise
-            failure, result = problem, problem.result
+            failure, result = error, error.result
         self.last = result
         self.results.append(result)
         self._spending.end_run(result.usage)
@@ -200,24 +200,22 @@ class Rounds:
         return result
 
     def begin(self, prompt: Input, *, when_busy: Literal["queue", "raise"] = "queue") -> Run:
-        """Sends the first prompt now, or queues it: `play` then goes on from there."""
-        self._begun = self._send(self._first(prompt), when_busy)
-        return self._begun
+        """Send the first prompt now, or queue it; `run_all` continues from there."""
+        self._first_run = self._send(self._first(prompt), when_busy)
+        return self._first_run
 
     def _send(self, prompt: Input, when_busy: Literal["queue", "raise"] = "queue") -> Run:
         self.run = self.session.run(prompt, deadline=self._time.left(), when_busy=when_busy, **self._run_options)
         return self.run
 
-    async def _of(self, run: Run) -> RunResult:
+    async def _result_of(self, run: Run) -> RunResult:
         """Return the result of a run; subclasses look at its events first."""
         return await run
 
-    async def _what_is_missing(
-        self, result: RunResult, stats: Callable[[], EvaluationStats]
-    ) -> tuple[str, RunFailed | None]:
-        """The next prompt, and the error in its place where there is no round left; no error where all is there."""
+    async def _check(self, result: RunResult, stats: Callable[[], EvaluationStats]) -> tuple[str, RunFailed | None]:
+        """Return the next prompt, and the error to raise if no round is left; no error means that nothing is missing."""
         if result.status == "cancelled" and self.run is not None and self.run.cancelling:
-            return "", None  # the caller wants no more of it
+            return "", None  # cancelled by the caller
         rounds = f"{self.number} round{'s' if self.number > 1 else ''}"
         output = self.output
         if output is not None and not output.accepted:

@@ -1,10 +1,10 @@
 """Tools for agents: an MCP server in this process, over HTTP on loopback or joined by a shim over stdio.
 
-The one module that knows the `mcp` package, and it is loaded when the first server is made. What is served, called and
-recorded is the toolbox's; who comes in over HTTP is the door's business, over stdio the shim's.
+This is the only module that imports the `mcp` package; it is loaded when the first server is made. The toolbox calls
+the tools and records the calls; `loopback` and `shim` check who connects.
 
-Promised: when the block is left no port, task or connection of it remains, and calls still running are cancelled and
-waited for a little. Agents are given a token that is good for this server alone, and for as long as it lives.
+Promised: when the block is left, no port, task or connection remains; calls that still run are cancelled, and get a
+short time to end. The token that agents get is valid for this server only, while it lives.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any, Final, Self, TypeAlias
 
 from dragoman._version import __version__
 from dragoman.errors import InputError
-from dragoman.evaluation.content import MOST_BYTES, Content, Picture, Text
-from dragoman.evaluation.loopback import PATH, Door
-from dragoman.evaluation.shim import entry, joining
+from dragoman.evaluation.content import MAX_RESULT_BYTES, Content, Picture, Text
+from dragoman.evaluation.loopback import PATH, TokenCheck
+from dragoman.evaluation.shim import serve_shims, shim_entry
 from dragoman.evaluation.tool import Tool
 from dragoman.evaluation.toolbox import Call, OnCall, Toolbox
 from dragoman.wire.vocabulary import HttpHeader, McpServer, McpServerHttp
 
 Send: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 
-LIMIT: Final = 1.0
-"""Seconds that the last news may take: the result waits for it, and must not wait for an agent that reads nothing."""
+# The result of a call waits for its last progress message, but not for an agent that reads nothing.
+LAST_PROGRESS_TIMEOUT_S: Final = 1.0
 
 
 class Progress:
-    """Sends what is reported while its block lasts, and the last of it before the block is left."""
+    """Sends a call's progress to the agent while its block lasts; the last report is sent before the block is left."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -50,7 +50,7 @@ class Progress:
 
     async def __aexit__(self, *_: object) -> None:
         if self._sending is not None:
-            await asyncio.wait({self._sending}, timeout=LIMIT)
+            await asyncio.wait({self._sending}, timeout=LAST_PROGRESS_TIMEOUT_S)
             self._sending.cancel()
 
     def _note(self, done: float, total: float | None, message: str | None) -> None:
@@ -75,7 +75,7 @@ try:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.message import SessionMessage
 
-    from dragoman.evaluation.loopback import HOST, open_port, serving  # uvicorn comes with it
+    from dragoman.evaluation.loopback import HOST, open_port, serve_http  # uvicorn comes with it
 except ImportError as missing:
     raise InputError(
         "to serve tools to agents the package `mcp` is needed, and it is not installed",
@@ -89,8 +89,8 @@ class ToolServer:
         async with ToolServer([lookup]) as server:
             SessionConfig(..., mcp_servers=(server.for_agent(http=capabilities.mcp_http),))
 
-    `calls` is what was called, in the order it began; `on_call` hears of a call when it begins and when it has ended.
-    `state` is what a failing call leaves as it was; calls then run one after another.
+    `calls` are the calls so far, in the order in which they began; `on_call` gets each when it begins and when it ends.
+    A failing call leaves `state` as it was; with a state, calls run one after another.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class ToolServer:
         name: str = "dragoman",
         port: int = 0,
         token: str | None = None,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_RESULT_BYTES,
     ) -> None:
         self.name = name
         self.token = token or secrets.token_urlsafe(32)
-        self._toolbox = Toolbox(tools, state=state, on_call=on_call, most_bytes=most_bytes)
+        self._toolbox = Toolbox(tools, state=state, on_call=on_call, max_bytes=max_bytes)
         self._mcp = _mcp_server(name, self._toolbox)
-        self._wanted_port = port
+        self._requested_port = port
         self._ports: tuple[int, int] | None = None  # over HTTP, for shims
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -124,23 +124,23 @@ class ToolServer:
     def for_agent(self, *, http: bool) -> McpServer:
         """Return the entry for `SessionConfig.mcp_servers`: HTTP if the agent takes it, otherwise the stdio shim."""
         if not http:
-            return entry(self.name, self._open_ports()[1], self.token)
+            return shim_entry(self.name, self._open_ports()[1], self.token)
         token = HttpHeader(name="Authorization", value=f"Bearer {self.token}")
         return McpServerHttp(name=self.name, url=self.url, headers=(token,))
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise InputError("this tool server was opened before; make another")
-        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # A task of its own: the package's scopes have to be left by the task that entered them, and whoever closes us
-        # may be another one than whoever opened us.
-        self._task = asyncio.create_task(self._serve(opened), name=f"tool server {self.name}")
+        is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # A task of its own: the package's scopes must be left by the task that entered them, and the server may be
+        # closed by another task than the one that opened it.
+        self._task = asyncio.create_task(self._serve(is_open), name=f"tool server {self.name}")
         try:
-            await asyncio.wait({self._task, opened}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({self._task, is_open}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await self.close()
             raise
-        if not opened.done():
+        if not is_open.done():
             await self._task  # it failed, and says why
         return self
 
@@ -148,21 +148,21 @@ class ToolServer:
         await self.close()
 
     async def close(self) -> None:
-        """May be called again."""
+        """Cancel the calls and close both ports. Closing twice is fine."""
         self._closing.set()
         if self._task is not None:
             await asyncio.wait({self._task})
-            if not self._task.cancelled() and (problem := self._task.exception()) is not None:
-                raise problem
+            if not self._task.cancelled() and (error := self._task.exception()) is not None:
+                raise error
 
     async def run_stdio(self) -> None:
-        """Serves the program that started this process, on its stdin and stdout, until it ends. In place of a block."""
+        """Serve the program that started this process, on stdin and stdout, until it ends; used instead of a block."""
         async with stdio_server() as (reading, writing):
             await self._mcp.run(reading, writing, self._mcp.create_initialization_options())
         await self._toolbox.close()
 
-    async def _serve(self, opened: asyncio.Future[None]) -> None:
-        http = open_port(self._wanted_port)
+    async def _serve(self, is_open: asyncio.Future[None]) -> None:
+        http = open_port(self._requested_port)
         try:
             shims = open_port()
         except BaseException:
@@ -170,22 +170,26 @@ class ToolServer:
             raise
         port = http.getsockname()[1]
         manager = StreamableHTTPSessionManager(self._mcp, session_idle_timeout=None)
-        door = Door(manager.handle_request, token=self.token, port=port)
+        application = TokenCheck(manager.handle_request, token=self.token, port=port)
         try:
-            async with joining(self._joined, shims, self.token), serving(door, http) as stop, manager.run():
+            async with (
+                serve_shims(self._serve_shim, shims, self.token),
+                serve_http(application, http) as stop,
+                manager.run(),
+            ):
                 self._ports = (port, shims.getsockname()[1])
-                if not opened.done():
-                    opened.set_result(None)
+                if not is_open.done():
+                    is_open.set_result(None)
                 await self._closing.wait()
                 stop()
-                await self._toolbox.close()  # while there is still somebody who can tell the agents
+                await self._toolbox.close()  # while the agents can still be answered
         finally:
             self._ports = None
             http.close()
             shims.close()
 
-    async def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One agent's shim: a message a line."""
+    async def _serve_shim(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one agent's shim: one message per line."""
         to_us, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         writing, to_agent = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -220,8 +224,8 @@ class ToolServer:
 def _message(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(mcp.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as problem:
-        return problem
+    except ValueError as error:
+        return error
 
 
 def _mcp_server(name: str, toolbox: Toolbox) -> Server[Any]:

@@ -1,7 +1,7 @@
-"""Our side of the shim: where agents that take only stdio come in.
+"""`serve_shims`: the server's side of the shim, for agents that take only stdio.
 
-A loopback port on which `_shim_main.py`, started by the agent, joins its stdin and stdout to us. The first line has to
-be the token; until it was, nothing that comes is read as anything else.
+The agent starts `_shim_main.py`, which connects its stdin and stdout to a loopback port here. The first line must be
+the token; before it, nothing is read as a message.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dragoman.wire.vocabulary import EnvVariable, McpServerStdio
 
 PROGRAM: Final = Path(__file__).with_name("_shim_main.py")
 
-GREETING_LIMIT: Final = 10.0
-"""Seconds for the first line, which the shim sends at once."""
+# For the first line, which the shim sends at once.
+GREETING_TIMEOUT_S: Final = 10.0
 
-LINE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of one message from the agent; the same as over HTTP."""
+# For one message from the agent; the same as over HTTP.
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 
-Joined: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ServeShim: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def entry(name: str, port: int, token: str) -> McpServerStdio:
+def shim_entry(name: str, port: int, token: str) -> McpServerStdio:
     """Return the MCP server entry by which the agent starts the shim."""
     return McpServerStdio(
         name=name,
@@ -41,30 +41,30 @@ def entry(name: str, port: int, token: str) -> McpServerStdio:
 
 
 @asynccontextmanager
-async def joining(joined: Joined, on: socket.socket, token: str) -> AsyncIterator[None]:
-    """Lets shims in on the socket; each that has the token is `joined` until either side ends."""
+async def serve_shims(serve_shim: ServeShim, listener: socket.socket, token: str) -> AsyncIterator[None]:
+    """Accept shims on the socket; call `serve_shim` for each that has the token, until either side ends."""
     tasks: set[asyncio.Task[None]] = set()
     transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
     expected = GREETING + token.encode()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(GREETING_LIMIT):
+            async with asyncio.timeout(GREETING_TIMEOUT_S):
                 line = await reader.readuntil(b"\n")
             if hmac.compare_digest(line.rstrip(b"\r\n"), expected):
-                await joined(reader, writer)
+                await serve_shim(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # no shim of ours, or one whose agent has ended
         finally:
             writer.close()  # what was written still goes out, to a shim that reads it
 
-    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(serve(reader, writer))
         tasks.add(task)
         transports.add(writer.transport)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(accepted, sock=on, limit=LINE_LIMIT)
+    server = await asyncio.start_server(on_connection, sock=listener, limit=MAX_LINE_BYTES)
     try:
         yield
     finally:

@@ -137,9 +137,9 @@ class Tool:
             raise Invalid(problems)
         return functools.partial(call, *before, **named)
 
-    def content(self, result: Any, most_bytes: int) -> Content:
+    def content(self, result: Any, max_bytes: int) -> Content:
         """The result as the agent is shown it."""
-        return content_of(result, self._returns, most_bytes)
+        return content_of(result, self._returns, max_bytes)
 
 
 class FunctionTool(Tool, Generic[_P, _R]):

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.evaluation.content import MOST_BYTES, Content, Unfit, failed
+from dragoman.evaluation.content import MAX_RESULT_BYTES, Content, Unfit, failed
 from dragoman.evaluation.tool import Tool, ToolContext, ToolError, tools_of
 from dragoman.evaluation.transaction import Work, check_state, perform
 from dragoman.evaluation.types import Invalid
@@ -49,7 +49,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 OnCall: TypeAlias = Callable[[Call], None]
 
 
-class Reported(Protocol):
+class ReportedCall(Protocol):
     """A tool call as the agent reports it: a row of the record, or the event's."""
 
     @property
@@ -62,68 +62,68 @@ class Reported(Protocol):
     def raw_input(self) -> Any: ...
 
 
-def link(calls: Iterable[Call], reported: Iterable[Reported]) -> tuple[Call, ...]:
-    """The calls, each with the id of the agent's tool call that it was.
+def link(calls: Iterable[Call], reported: Iterable[ReportedCall]) -> tuple[Call, ...]:
+    """Return the calls, each with the id of the agent's tool call that it belongs to.
 
-    Agents do not say which is which. They name the tool in the call's name or title, each in its own way, and most
-    repeat the arguments; equal ones are taken in order. A call that nothing speaks for stays without.
+    Agents do not tell which is which. They name the tool in the call's name or title, each in its own way, and most
+    repeat the arguments; equal calls are matched in order. A call without a match keeps no id.
     """
     linked = list(calls)
-    free = list(reported)
-    for fits in (_same_call, _same_name, _same_arguments):
+    unmatched = list(reported)
+    for is_match in (_same_call, _same_name, _same_arguments):
         for position, call in enumerate(linked):
-            found = next((row for row in free if call.tool_call_id is None and fits(call, row)), None)
-            if found is not None:
-                free.remove(found)
-                linked[position] = msgspec.structs.replace(call, tool_call_id=found.tool_call_id)
+            row = next((row for row in unmatched if call.tool_call_id is None and is_match(call, row)), None)
+            if row is not None:
+                unmatched.remove(row)
+                linked[position] = msgspec.structs.replace(call, tool_call_id=row.tool_call_id)
     return tuple(linked)
 
 
-def _same_call(call: Call, row: Reported) -> bool:
+def _same_call(call: Call, row: ReportedCall) -> bool:
     return _names(call, row) and _repeats(call, row)
 
 
-def _same_name(call: Call, row: Reported) -> bool:
-    """Named, and no arguments that speak against it: some agents report none, or only what they show."""
+def _same_name(call: Call, row: ReportedCall) -> bool:
+    """Return whether the name matches and no arguments contradict: some agents report none, or only what they show."""
     return _names(call, row) and not row.raw_input
 
 
-def _same_arguments(call: Call, row: Reported) -> bool:
-    """Goose puts a title of the model's over the tool's name; the arguments stay."""
+def _same_arguments(call: Call, row: ReportedCall) -> bool:
+    """Match by arguments: goose replaces the tool's name by a title of the model's."""
     return not row.name and bool(call.arguments) and _repeats(call, row)
 
 
-def _names(call: Call, row: Reported) -> bool:
-    """`mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman.lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`.
+def _names(call: Call, row: ReportedCall) -> bool:
+    """Match by name: `mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman.lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`.
 
     Gemini puts an argument over some calls, but begins their ids with the name: `mcp_dragoman_lookup__…`.
     """
-    wanted = _words(call.name)
+    name_words = _words(call.name)
     texts = (row.name, row.title, row.tool_call_id.rpartition("__")[0])
-    return any(_words(text)[-len(wanted) :] == wanted for text in texts if text)
+    return any(_words(text)[-len(name_words) :] == name_words for text in texts if text)
 
 
 def _words(text: str) -> list[str]:
     return [word for word in re.split(r"[\W_]+", re.sub(r"\(.*\)$", "", text).lower()) if word]
 
 
-def _repeats(call: Call, row: Reported) -> bool:
-    """The arguments are the raw input, or a value in it (`{"tool": …, "arguments": …}`)."""
-    given = row.raw_input
-    if given == call.arguments:
+def _repeats(call: Call, row: ReportedCall) -> bool:
+    """Return whether the arguments are the raw input, or a value in it (`{"tool": …, "arguments": …}`)."""
+    raw_input = row.raw_input
+    if raw_input == call.arguments:
         return True
-    return isinstance(given, dict) and any(value == call.arguments for value in given.values() if value)
+    return isinstance(raw_input, dict) and any(value == call.arguments for value in raw_input.values() if value)
 
 
 logger = logging.getLogger(__name__)
 
-GRACE: Final = 1.0
-"""Seconds that cancelled calls get to come back when all is closed. Plain functions cannot be cancelled."""
+# Time for cancelled calls to end when the toolbox is closed. Plain functions cannot be cancelled.
+CANCEL_GRACE_S: Final = 1.0
 
 Report = Callable[[float, float | None, str | None], None]
 
 
-class Ended(msgspec.Struct, frozen=True):
+class CallEnd(msgspec.Struct, frozen=True):
     """The end of a call, with what the agent does not see."""
 
     outcome: Outcome
@@ -137,7 +137,7 @@ class Toolbox:
         *,
         state: object | None = None,
         on_call: OnCall | None = None,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_RESULT_BYTES,
     ) -> None:
         if state is not None:
             check_state(state)
@@ -145,13 +145,13 @@ class Toolbox:
         self.calls: list[Call] = []
         self._state = state
         self._on_call = on_call
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._closed = False
-        self._attempts: set[asyncio.Future[tuple[Content, Ended]]] = set()  # calls under way
+        self._attempts: set[asyncio.Future[tuple[Content, CallEnd]]] = set()  # calls under way
         self._at_work: set[Work] = set()  # functions that run, of calls that were cancelled as well
 
     async def call(self, name: str, arguments: Any, report: Report | None = None) -> Content:
-        """Calls a tool; whatever goes wrong is in the answer. Only a cancellation is raised, and recorded."""
+        """Call a tool. Errors are in the answer; only a cancellation is raised, and recorded."""
         if self._closed:
             return failed("the tool server is closed")
         tool = self.tools.get(name)
@@ -165,76 +165,78 @@ class Toolbox:
             started=time.time(),
         )
         self.calls.append(call)
-        self._tell(call)
-        begun = time.monotonic()
-        content, ended = failed("the call was cancelled"), Ended("cancelled")
+        self._notify(call)
+        started = time.monotonic()
+        content, end = failed("the call was cancelled"), CallEnd("cancelled")
         attempt = asyncio.ensure_future(self._attempt(tool, arguments, call.id, report))
         self._attempts.add(attempt)
         try:
             await asyncio.wait({attempt})
             if not attempt.cancelled():  # by `close`: the caller gets that error
-                content, ended = attempt.result()
+                content, end = attempt.result()
         finally:
             attempt.cancel()
             self._attempts.discard(attempt)
-            self._end(call, content, ended, time.monotonic() - begun)
+            self._end(call, content, end, time.monotonic() - started)
         return content
 
-    async def _attempt(self, tool: Tool, arguments: Any, call_id: str, report: Report | None) -> tuple[Content, Ended]:
+    async def _attempt(
+        self, tool: Tool, arguments: Any, call_id: str, report: Report | None
+    ) -> tuple[Content, CallEnd]:
         try:
             content = await self._perform(tool, arguments, ToolContext(call_id, self._state, report))
-        except Invalid as problem:
-            return failed(f"the arguments of {tool.name} do not fit: {problem}"), Ended("refused")
-        except (ToolError, Unfit) as problem:
-            return failed(str(problem) or f"{tool.name} failed"), Ended("error", _traceback(problem))
-        except Exception as problem:
-            message = f"{tool.name} failed: {type(problem).__name__} (reference: {call_id})"
-            return failed(message), Ended("error", _traceback(problem))
-        return content, Ended("ok")
+        except Invalid as error:
+            return failed(f"the arguments of {tool.name} do not fit: {error}"), CallEnd("refused")
+        except (ToolError, Unfit) as error:
+            return failed(str(error) or f"{tool.name} failed"), CallEnd("error", _traceback(error))
+        except Exception as error:
+            message = f"{tool.name} failed: {type(error).__name__} (reference: {call_id})"
+            return failed(message), CallEnd("error", _traceback(error))
+        return content, CallEnd("ok")
 
-    def _end(self, call: Call, content: Content, ended: Ended, duration: float) -> None:
+    def _end(self, call: Call, content: Content, end: CallEnd, duration: float) -> None:
         done = msgspec.structs.replace(
             call,
-            outcome=ended.outcome,
+            outcome=end.outcome,
             result=content.value,
             error=content.text if content.is_error else None,
-            traceback=ended.traceback,
+            traceback=end.traceback,
             duration=duration,
         )
         self.calls[self.calls.index(call)] = done
-        self._tell(done)
+        self._notify(done)
 
     async def _perform(self, tool: Tool, arguments: Any, context: ToolContext) -> Content:
         function = tool.bound(arguments, context)
 
-        def finished(result: Any) -> Content:
+        def to_content(result: Any) -> Content:
             # Part of the transaction: a result that cannot be passed on is a failure, too.
             try:
-                return tool.content(result, self._most_bytes)
-            except InputError as problem:
-                raise Unfit(f"the result of {tool.name} cannot be passed on: {problem}") from problem
+                return tool.content(result, self._max_bytes)
+            except InputError as error:
+                raise Unfit(f"the result of {tool.name} cannot be passed on: {error}") from error
 
-        async def awaited() -> Content:
-            return finished(await function())
+        async def call_async() -> Content:
+            return to_content(await function())
 
-        work: Callable[[], Any] = (lambda: finished(function())) if tool.plain else awaited
+        work: Callable[[], Any] = (lambda: to_content(function())) if tool.plain else call_async
         content: Content = await perform(work, plain=tool.plain, state=self._state, at_work=self._at_work)
         return content
 
     async def close(self) -> None:
-        """Cancels all calls, and waits a little for them, so that what they changed is undone when this returns."""
+        """Cancel all calls and give them a short time to end, so that their changes are undone when this returns."""
         self._closed = True
         for attempt in self._attempts:
             attempt.cancel()
         if self._attempts:
             await asyncio.wait(self._attempts)
         if self._at_work:
-            _, late = await asyncio.wait(self._at_work, timeout=GRACE)
+            _, late = await asyncio.wait(self._at_work, timeout=CANCEL_GRACE_S)
             if late:
                 logger.warning("%d tool calls were cancelled and still run", len(late))
             await asyncio.sleep(0)  # what is undone is undone in the loop's next turn
 
-    def _tell(self, call: Call) -> None:
+    def _notify(self, call: Call) -> None:
         if self._on_call is None:
             return
         try:
@@ -243,5 +245,5 @@ class Toolbox:
             logger.exception("on_call failed")
 
 
-def _traceback(problem: BaseException) -> str:
-    return "".join(traceback.format_exception(problem))
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))

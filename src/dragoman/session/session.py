@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
-import dragoman.session as session_package
 from dragoman.clock import Clock
 from dragoman.errors import (
     AgentCrashed,
@@ -57,6 +57,10 @@ T = TypeVar("T")
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 _SETTING_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
+
+
+# Where values of a type are validated. Loaded by its name, when first used: that package stands above this one.
+_OUTPUT_RUN_MODULE: Final = "dragoman.evaluation.output_run"
 
 
 class Session:
@@ -144,8 +148,8 @@ class Session:
         """
         check_keywords("run", options, RunOptions)
         if output_type is not None:
-            assert session_package.run_for_output is not None  # bound by the package itself
-            output_run: OutputRunPort[Any] = session_package.run_for_output(
+            evaluation = import_module(_OUTPUT_RUN_MODULE)
+            output_run: OutputRunPort[Any] = evaluation.OutputRun(
                 self, prompt, output_type, max_rounds=max_rounds, **options
             )
             return output_run
