@@ -24,7 +24,7 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import facts
 from dragoman.record.routing import ConnectionReader
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire.connection import RpcConnection
 from dragoman.wire.messages import Message, OutgoingMessage, Request, Update

@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from dragoman.record import events as events
     from dragoman.record import rows as rows
     from dragoman.remote.client import Client as Client
+    from dragoman.remote.client import SyncClient as SyncClient
     from dragoman.remote.session import RemoteSession as RemoteSession
-    from dragoman.remote.sync import SyncClient as SyncClient
     from dragoman.session.capabilities import Capabilities as Capabilities
+    from dragoman.session.capabilities import LoginMethod as LoginMethod
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.diagnostics import Diagnostic as Diagnostic
     from dragoman.session.handle import SessionHandle as SessionHandle
     from dragoman.session.login import login as login
-    from dragoman.session.login_method import LoginMethod as LoginMethod
     from dragoman.session.options import SessionConfig as SessionConfig
     from dragoman.session.ports import AgentClient as AgentClient
     from dragoman.session.prompt import AudioAttachment as AudioAttachment
@@ -102,7 +102,7 @@ _HOMES = {
     "Limits": "session.spec",
     "LinkAttachment": "session.prompt",
     "LocalClient": "session.client",
-    "LoginMethod": "session.login_method",
+    "LoginMethod": "session.capabilities",
     "McpServerHttp": "wire.vocabulary",
     "McpServerSse": "wire.vocabulary",
     "McpServerStdio": "wire.vocabulary",
@@ -121,7 +121,7 @@ _HOMES = {
     "SessionConfig": "session.options",
     "SessionHandle": "session.handle",
     "SyncAgentRuntime": "session.sync",
-    "SyncClient": "remote.sync",
+    "SyncClient": "remote.client",
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
     "TextAttachment": "session.prompt",

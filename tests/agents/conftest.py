@@ -24,7 +24,7 @@ from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import SeenRequest, Server, serve
 from dragoman.testing.model.conversation import AUXILIARY_REPLY

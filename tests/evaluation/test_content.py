@@ -80,7 +80,7 @@ def test_an_image_of_an_unknown_kind_is_no_guess() -> None:
 
 
 def test_a_result_that_breaks_its_promise_is_an_error_that_says_where() -> None:
-    with pytest.raises(Unfit, match=r"no Point: x: expected integer, got \"one\""):
+    with pytest.raises(Unfit, match=r"not a Point: x: expected integer, got \"one\""):
         content_of({"x": "one"}, shape_of(Point))
 
 

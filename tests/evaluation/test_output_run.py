@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dragoman.errors import DeadlineExceeded, InputError, OutputInvalid, SessionBusy
-from dragoman.evaluation.output_run import OutputRun
+from dragoman.evaluation.rounds import OutputRun
 from dragoman.record import events
 from dragoman.testing.clock import ManualClock
 from dragoman.testing.memory import session_of

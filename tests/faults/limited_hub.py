@@ -16,7 +16,7 @@ from dragoman.hub.hub import Hub
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.record.events import AssistantDelta, Event
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits

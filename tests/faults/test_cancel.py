@@ -11,7 +11,7 @@ import pytest
 from dragoman import AgentSpec, Limits, errors, events
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.testing.clock import ManualClock
 
 from .cases import QUICK_CANCEL

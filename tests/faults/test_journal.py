@@ -34,7 +34,7 @@ from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.proc.process import ProcessLink
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 
 HERE = Path(__file__).parent
 HANG = 60.0

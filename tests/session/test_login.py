@@ -12,9 +12,9 @@ import pytest
 
 from dragoman.errors import AuthenticationRequired, InputError, RequestFailed, StartError
 from dragoman.host.question.question import Question
+from dragoman.session.capabilities import LoginMethod
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.login import Login, login
-from dragoman.session.login_method import LoginMethod
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.memory import in_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import InputError, SessionBusy
-from dragoman.session.prompt_queue import PromptQueue
+from dragoman.session.run_queue import PromptQueue
 
 
 def queue_of(*texts: str) -> PromptQueue[str]:

@@ -17,7 +17,7 @@ import dragoman
 from dragoman import events
 from dragoman.errors import AgentCrashed, AuthenticationRequired, InputError, ProtocolError, RequestFailed, StartError
 from dragoman.session import ports
-from dragoman.session.network_link import connect
+from dragoman.session.link import connect
 from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
@@ -111,7 +111,7 @@ async def test_a_missing_package_is_named_with_the_way_to_get_it(
 
 
 def test_the_network_packages_are_loaded_only_when_a_connection_is_made() -> None:
-    code = "import sys, dragoman.session.network_link; print([m for m in ('httpx', 'websockets') if m in sys.modules])"
+    code = "import sys, dragoman.session.link; print([m for m in ('httpx', 'websockets') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -18,7 +18,7 @@ from dragoman.hub.local import default_journal
 from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.session.options import SessionConfig
 from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.workspace import Workspace

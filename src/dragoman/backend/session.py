@@ -47,8 +47,8 @@ from dragoman.session.journal_client import JournalClient
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.options import SessionConfig
 from dragoman.session.ports import SessionStatus
-from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
+from dragoman.session.run_queue import PromptQueue
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Launch, Limits

@@ -7,8 +7,8 @@ import time
 import msgspec
 
 from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFound, DragomanError, StartError
+from dragoman.hub.commands import describe
 from dragoman.hub.owned_session import OwnedSession
-from dragoman.hub.prompting import describe
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol.models import (
     AgentCapabilities,

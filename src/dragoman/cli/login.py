@@ -39,10 +39,10 @@ from dragoman.cli.progress import Spinner
 from dragoman.cli.screen import Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line, plain
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
+from dragoman.session.capabilities import LoginMethod, choose, missing_variables
 from dragoman.session.client import limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.login import Login
-from dragoman.session.login_method import LoginMethod, choose, missing_variables
 
 EPILOG = """\b
 Examples:

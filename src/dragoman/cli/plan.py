@@ -30,7 +30,7 @@ from dragoman.record.events import Event
 from dragoman.session.client import LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
-from dragoman.session.launch import launch
+from dragoman.session.link import launch
 from dragoman.session.options import AGENT_SETTINGS, SessionConfig, settings_in
 from dragoman.session.prompt import FileAttachment, ImageAttachment, Part, TextAttachment
 from dragoman.session.runtime import AgentRuntime

@@ -1,7 +1,7 @@
 """The result of a tool as content for the agent: texts, images, and the value itself where it is an object. Pure.
 
-A text is shown as it is. An `ImageAttachment`, bytes of an image, and images of a library that can `save` them (Pillow) become
-pictures, also in a list or tuple beside texts. Everything else is JSON.
+A text is shown as it is. An `ImageAttachment`, bytes of an image, and images of a library that can `save` them (Pillow)
+become pictures, also in a list or tuple beside texts. Everything else is JSON.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Unfit(Exception):
 
 
 def content_of(result: Any, shape: Shape | None, max_bytes: int = MAX_RESULT_BYTES) -> Content:
-    """Return the content of a result. `Unfit` where it does not fit `shape`, the tool's return type, or is too large."""
+    """Return the content of a result. `Unfit` where it is no `shape` (the tool's return type), or is too large."""
     content = _structured(result, shape) if shape is not None else _shown(result)
     if content.size > max_bytes:
         raise Unfit(f"the result has {content.size:,} bytes, and {max_bytes:,} is the most: ask for less at a time")

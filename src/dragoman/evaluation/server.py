@@ -1,7 +1,7 @@
 """Tools for agents: an MCP server in this process, over HTTP on loopback or joined by a shim over stdio.
 
 This is the only module that imports the `mcp` package; it is loaded when the first server is made. The toolbox calls
-the tools and records the calls; `loopback` and `shim` check who connects.
+the tools and records the calls; `tool_ports` checks who connects.
 
 Promised: when the block is left, no port, task or connection remains; calls that still run are cancelled, and get a
 short time to end. The token that agents get is valid for this server only, while it lives.
@@ -18,9 +18,8 @@ from typing import Any, Final, Self, TypeAlias
 from dragoman._version import __version__
 from dragoman.errors import InputError
 from dragoman.evaluation.content import MAX_RESULT_BYTES, Content, Picture, Text
-from dragoman.evaluation.loopback import PATH, TokenCheck
-from dragoman.evaluation.shim import serve_shims, shim_entry
 from dragoman.evaluation.tool import Tool
+from dragoman.evaluation.tool_ports import PATH, TokenCheck, serve_shims, shim_entry
 from dragoman.evaluation.toolbox import Call, OnCall, Toolbox
 from dragoman.wire.vocabulary import HttpHeader, McpServer, McpServerHttp
 
@@ -75,7 +74,7 @@ try:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.message import SessionMessage
 
-    from dragoman.evaluation.loopback import HOST, open_port, serve_http  # uvicorn comes with it
+    from dragoman.evaluation.tool_ports import HOST, open_port, serve_http  # uvicorn comes with it
 except ImportError as missing:
     raise InputError(
         "to serve tools to agents the package `mcp` is needed, and it is not installed",

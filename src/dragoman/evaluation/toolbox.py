@@ -94,7 +94,7 @@ def _same_arguments(call: Call, row: ReportedCall) -> bool:
 
 
 def _names(call: Call, row: ReportedCall) -> bool:
-    """Match by name: `mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman.lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`.
+    """Match by name: `mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`.
 
     Gemini puts an argument over some calls, but begins their ids with the name: `mcp_dragoman_lookup__…`.
     """

@@ -20,15 +20,14 @@ import msgspec
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.permission import PermissionAnswer, Reply
 from dragoman.hub import commands
-from dragoman.hub.commands import Outcome
-from dragoman.hub.prompting import request_parts
+from dragoman.hub.commands import Outcome, request_parts
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import Command as InboxCommand
 from dragoman.protocol import requests
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
+from dragoman.session.run_queue import PromptQueue
 from dragoman.session.session import Session
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,5 @@
-"""`Client`: an `AgentClient` whose sessions are on a server (`dragoman serve`), on this machine or another one.
+"""`Client`: an `AgentClient` whose sessions are on a server (`dragoman serve`), on this machine or another one; and
+`SyncClient`, the same for programs that are not async.
 
     async with dragoman.Client("http://127.0.0.1:8421", token) as client:
         async with client.open_session("claude", cwd="/home/ada/project") as session:
@@ -20,6 +21,7 @@ from typing import Literal, Unpack
 from dragoman.errors import InputError
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import AgentItem, SessionItem, SessionState
+from dragoman.protocol.results import SearchHit, UsageReport
 from dragoman.remote.connection import ServerConnection
 from dragoman.remote.session import RemoteSession
 from dragoman.session.client import Opening
@@ -31,6 +33,7 @@ from dragoman.session.options import (
     callbacks_in,
     settings_in,
 )
+from dragoman.session.sync import SyncSession, background
 
 _LOCAL_ONLY = {
     "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",
@@ -225,3 +228,68 @@ def _folder(folder: str | Path) -> str:
     """The absolute path. `~` is left to the server, where it is another home folder."""
     path = os.fspath(folder)
     return path if path.startswith("~") else os.path.abspath(path)
+
+
+class SyncClient:
+    """`Client` for programs that are not async: its methods take the same, and block."""
+
+    def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
+        self._client = Client(url, token, fingerprint=fingerprint, patience=patience)
+
+    # -- for programs
+
+    def start(self) -> SyncClient:
+        background.call(self._client.start())
+        return self
+
+    def open_session(self, agent: str | None = None, **options: Unpack[SessionOptions]) -> SyncSession:
+        return SyncSession(background.call(_opened(self._client.open_session(agent, **options))))
+
+    def resume(
+        self,
+        handle: SessionHandle | str | bytes | Mapping[str, object],
+        *,
+        how: Literal["resume", "load", "new"] = "resume",
+        **callbacks: Unpack[SessionCallbackOptions],
+    ) -> SyncSession:
+        return SyncSession(background.call(self._client.resume(handle, how=how, **callbacks)))
+
+    def session(self, session_id: str, **callbacks: Unpack[SessionCallbackOptions]) -> SyncSession:
+        return SyncSession(background.call(_opened(self._client.session(session_id, **callbacks))))
+
+    def sessions(
+        self, *, agent: str | None = None, cwd: str | None = None, before: float | None = None, limit: int = 100
+    ) -> tuple[SessionItem, ...]:
+        return background.call(self._client.sessions(agent=agent, cwd=cwd, before=before, limit=limit))
+
+    def search(
+        self, text: str, *, agent: str | None = None, cwd: str | None = None, limit: int = 20
+    ) -> tuple[SearchHit, ...]:
+        return background.call(self._client.search(text, agent=agent, cwd=cwd, limit=limit))
+
+    def usage(
+        self,
+        by: Literal["day", "agent", "model", "workspace"] = "day",
+        *,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> UsageReport:
+        return background.call(self._client.usage(by, since=since, until=until))
+
+    def agents(self) -> tuple[AgentItem, ...]:
+        return background.call(self._client.agents())
+
+    def close(self) -> None:
+        background.call(self._client.close())
+
+    def __enter__(self) -> SyncClient:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _opened(opening: Opening[RemoteSession]) -> RemoteSession:
+    return await opening

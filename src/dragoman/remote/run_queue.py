@@ -20,8 +20,8 @@ from dragoman.protocol.results import PromptAccepted
 from dragoman.remote.connection import ServerConnection
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.prompt import FileAttachment, Input, TextAttachment, assemble, input_parts
-from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
+from dragoman.session.run_queue import PromptQueue
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 

@@ -24,11 +24,17 @@ import msgspec
 from dragoman.errors import AuthenticationRequired, InputError, InvalidFrame, StartError
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.environment import agent_environment, resolve_command
-from dragoman.session.capabilities import Capabilities
+from dragoman.session.capabilities import (
+    TERMINAL_AUTH,
+    Capabilities,
+    LoginMethod,
+    choose,
+    methods_of,
+    missing_variables,
+)
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.launch import find_command
-from dragoman.session.login_method import TERMINAL_AUTH, LoginMethod, choose, methods_of, missing_variables
+from dragoman.session.link import find_command
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import vocabulary as acp

@@ -33,13 +33,20 @@ from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.record import notes
-from dragoman.session.capabilities import Capabilities, OpeningMethod, capabilities_of, request_known, request_new
+from dragoman.session.capabilities import (
+    TERMINAL_AUTH,
+    Capabilities,
+    OpeningMethod,
+    capabilities_of,
+    login_line,
+    request_known,
+    request_new,
+)
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, config_of_handle, read_handle
 from dragoman.session.interfaces import FrameObserver, RoutedSession
-from dragoman.session.launch import launch
 from dragoman.session.lifecycle import CloseOnce
-from dragoman.session.login_method import TERMINAL_AUTH, login_line
+from dragoman.session.link import launch
 from dragoman.session.options import SessionConfig
 from dragoman.session.router import Router
 from dragoman.session.session import Session, new_id

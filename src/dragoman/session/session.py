@@ -60,7 +60,7 @@ _SETTING_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "l
 
 
 # Where values of a type are validated. Loaded by its name, when first used: that package stands above this one.
-_OUTPUT_RUN_MODULE: Final = "dragoman.evaluation.output_run"
+_OUTPUT_RUN_MODULE: Final = "dragoman.evaluation.rounds"
 
 
 class Session:

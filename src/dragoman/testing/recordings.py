@@ -36,7 +36,7 @@ from dragoman.agents.replay.player import Player, serve
 from dragoman.agents.replay.recording import OPENING_METHODS, read_recording
 from dragoman.errors import InputError
 from dragoman.proc.link import END_GRACE_S, AgentLink
-from dragoman.session.launch import launch as launch_process
+from dragoman.session.link import launch as launch_process
 from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.testing.memory import MemoryLink
 from dragoman.testing.scripted import AgentMain, AgentSide

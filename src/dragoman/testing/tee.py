@@ -33,7 +33,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from dragoman.proc.link import END_GRACE_S, AgentLink, StderrTail
-from dragoman.session.launch import launch as launch_process
+from dragoman.session.link import launch as launch_process
 from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire.framing import LineFramer
 from dragoman.wire.messages import Oversized

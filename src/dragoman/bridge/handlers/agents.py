@@ -16,8 +16,8 @@ from dragoman.bridge.services import Services, handles
 from dragoman.config import PageSettings, load
 from dragoman.errors import AuthenticationRequired, DragomanError
 from dragoman.protocol import requests, results
+from dragoman.session.capabilities import LoginMethod
 from dragoman.session.login import Login
-from dragoman.session.login_method import LoginMethod
 from dragoman.session.spec import spec_of_preset
 
 _AGENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -17,7 +17,7 @@ from dragoman.host.files import read_text
 from dragoman.host.policy.remembered import Remembered, RememberedRule
 from dragoman.host.policy.rulebook import rule_sources, trust, untrust, workspace_policy
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.hub.prompting import is_within
+from dragoman.hub.commands import is_within
 from dragoman.protocol import requests, results
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace

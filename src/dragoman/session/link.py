@@ -1,4 +1,4 @@
-"""`NetworkLink`: an agent that runs elsewhere, by a link over the network in place of a process.
+"""Links to agents: `launch` starts a process, or connects to an agent that runs elsewhere (`NetworkLink`).
 
     runtime = AgentRuntime(AgentSpec(url="wss://agents.example/acp", headers={"Authorization": f"Bearer {token}"}))
 
@@ -9,13 +9,16 @@ the session again on a new runtime, by `load_session` or `resume_session`, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from dragoman.errors import CommandNotFound
+from dragoman.proc.environment import agent_environment, resolve_command
 from dragoman.proc.link import END_GRACE_S, AgentLink, StderrTail
+from dragoman.proc.spawn import spawn
 from dragoman.session.lifecycle import CloseOnce
-from dragoman.session.spec import AgentSpec, Launch, Limits
-from dragoman.wire import http, websocket
+from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Launch, Limits
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.wire.network import check_headers, parse_address
 from dragoman.wire.transport import Transport
@@ -98,21 +101,48 @@ def connect(
     `headers` are for what the server wants to know of us, such as a token; an address must not hold one. A message of
     more than `message_limit` bytes ends the connection.
     """
-    address = parse_address(url, (*websocket.SCHEMES, *http.SCHEMES))
-    checked = check_headers(headers)
+    address = parse_address(url, REMOTE_SCHEMES)
+    checked_headers = check_headers(headers)
 
     async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        from dragoman.wire import http, websocket  # the network is loaded when it is used
+
         tail = StderrTail(on_stderr)
         transport: NetworkTransport
         if address.scheme in websocket.SCHEMES:
-            transport = await websocket.connect_websocket(url, headers=checked, message_limit=message_limit)
+            transport = await websocket.connect_websocket(url, headers=checked_headers, message_limit=message_limit)
         else:
             transport = await http.connect_http(
                 url,
-                headers=checked,
+                headers=checked_headers,
                 message_limit=message_limit,
                 on_diagnostic=lambda line: tail.feed(f"{line}\n".encode()),
             )
         return NetworkLink(transport, address.shown, tail)
 
     return launch
+
+
+async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+    """Connect to the spec's address, or start the first of its commands that is there."""
+    if spec.url is not None:
+        return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
+    command, env = await find_command(spec, agent_environment(os.environ, spec.env))
+    return await spawn(command, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
+
+
+async def find_command(
+    spec: AgentSpec, environment: Mapping[str, str], args: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Find the first of the spec's commands that is there, with these arguments after its own, and its environment.
+
+    Where there is none, `CommandNotFound` names the one that it should be.
+    """
+    missing: CommandNotFound | None = None
+    for command in (spec.command, *spec.alternatives):
+        try:
+            return await resolve_command((*command, *args), environment, cwd=spec.cwd, install=spec.install)
+        except CommandNotFound as error:
+            missing = missing or error
+    assert missing is not None
+    raise missing

@@ -18,7 +18,7 @@ import pytest
 
 from dragoman.evaluation._shim_main import GREETING, TOKEN
 from dragoman.evaluation.server import ToolServer
-from dragoman.evaluation.shim import MAX_LINE_BYTES, PROGRAM
+from dragoman.evaluation.tool_ports import MAX_LINE_BYTES, PROGRAM
 from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.vocabulary import McpServerStdio
@@ -173,7 +173,7 @@ async def test_a_shim_whose_server_is_gone_says_so() -> None:
     process = await start(entry)
     _, err = await process.communicate()
     assert process.returncode == 1
-    assert b"tool server is not there any more" in err
+    assert b"tool server of Dragoman cannot be reached" in err
     assert b"Traceback" not in err
 
 

@@ -9,8 +9,15 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.session.capabilities import capabilities_of
-from dragoman.session.login_method import LoginMethod, Variable, choose, login_line, methods_of, missing_variables
+from dragoman.session.capabilities import (
+    LoginMethod,
+    Variable,
+    capabilities_of,
+    choose,
+    login_line,
+    methods_of,
+    missing_variables,
+)
 from dragoman.session.spec import AgentSpec
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.sse import EventReader, EventTooLong
+from dragoman.wire.http import EventReader, EventTooLong
 
 LIMIT = 10_000
 
