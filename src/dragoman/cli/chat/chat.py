@@ -46,8 +46,8 @@ from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.options import SessionConfig
-from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
+from dragoman.session.run_queue import PromptQueue
 from dragoman.session.session import Session
 
 EPILOG = """\b
