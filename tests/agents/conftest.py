@@ -76,7 +76,7 @@ class Requests:
         self._more.set()
 
     async def failed(self, times: int) -> None:
-        """Waits until the model has answered so many times with an error."""
+        """Wait until the model has answered `times` times with an error."""
         while sum(seen.status >= 400 for seen in self.seen) < times:
             self._more.clear()
             await self._more.wait()

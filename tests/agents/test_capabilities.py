@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 async def worked(stage: Stage, directive: str) -> set[str]:
-    """Has the agent do it, with everything allowed; returns the methods that it called of us meanwhile."""
+    """Have the agent carry out the directive, with everything allowed; return the methods that it called of us."""
     async with asyncio.timeout(TIMEOUT_S), stage.session(allow) as session:
         await session.run(f"{directive}[[say:It is done.]]")
     return {frame.method for frame in stage.frames if frame.dir == "in" and frame.method and frame.id is not None}

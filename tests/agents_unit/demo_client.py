@@ -248,7 +248,7 @@ class Client:
         self.connection.notify("session/cancel", {"sessionId": self.session_id})
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Returns as soon as the condition holds; it is looked at whenever something came in."""
+        """Wait until the condition holds; it is checked after every message."""
         async with asyncio.timeout(TIMEOUT_S):
             while not condition():
                 self._changed.clear()

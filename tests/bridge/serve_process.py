@@ -44,7 +44,7 @@ class Server:
         self._reader = reader
 
     async def until(self, pattern: str) -> re.Match[str]:
-        """Reads on until it has printed this."""
+        """Read on until the server has printed a match of the pattern."""
         async with asyncio.timeout(LIMIT_S):
             while (found := re.search(pattern, self.output)) is None:
                 chunk = await self._reader.read(4096)

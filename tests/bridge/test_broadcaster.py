@@ -88,7 +88,7 @@ class LateJournal(MemoryJournal):
 
 
 class Session:
-    """As much of a session as is looked at while its agent starts."""
+    """The part of a session that is read while its agent starts."""
 
     policy_notice = None
 

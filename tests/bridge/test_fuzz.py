@@ -67,7 +67,7 @@ class Stage:
         }
 
     def sent(self, scope: Scope, data: str | bytes, *, answered: bool = True) -> list[JsonObject]:
-        """Says it, and hears all until the server has answered that (where it is to be answered), and a ping."""
+        """Send data and a ping; return all messages until the server has answered both, or only the ping."""
         return self._runner.run(self._messages_sent(self.talks[scope], data, answered=answered))
 
     async def _messages_sent(self, talk: SocketClient, data: str | bytes, *, answered: bool) -> list[JsonObject]:

@@ -54,7 +54,7 @@ def check_names(heard: list[JsonObject]) -> None:
 
 
 async def answered(talk: SocketClient, view: View) -> None:
-    """Allows, and answers, whatever is asked until all is done."""
+    """Allow every permission and answer every question until the session is idle."""
     done: set[str] = set()
     while not view.settled:
         for row in view.rows("permissions"):
@@ -86,7 +86,7 @@ async def looked_at(talk: SocketClient, session_id: str) -> None:
 
 
 async def frames_of(talk: SocketClient, session_id: str) -> list[JsonObject]:
-    """As who asks for frames gets them, in place of rows."""
+    """Return the frames of a session, as a client gets them that subscribes with `frames`."""
     talk.views = [view for view in talk.views if view.session_id != session_id]
     await talk.send(type="subscribe", stream="session", id=session_id, frames=True)
     found: list[JsonObject] = (await talk.until(lambda message: "frames" in message))["frames"]

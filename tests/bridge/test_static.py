@@ -11,7 +11,7 @@ BROWSER = {"accept": "text/html"}
 
 
 def build(folder: Path, words: str) -> Path:
-    """As the page's own build does it: beside, then in its place. Assets are named by what is in them."""
+    """Write a page beside the old one and replace it, as the build does. Assets are named by their content."""
     beside = folder.with_name("beside")
     (beside / "assets").mkdir(parents=True)
     (beside / "index.html").write_text(words)

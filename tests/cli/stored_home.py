@@ -20,7 +20,7 @@ NOON = 1_794_744_000.0
 
 
 def keep(cli: Cli, work: Callable[[SqliteJournal], Awaitable[None]]) -> None:
-    """Does something to the journal of the command line's home."""
+    """Run a coroutine function on the journal of the command line's home."""
 
     async def run() -> None:
         async with await open_journal(cli.home) as journal:

@@ -24,7 +24,7 @@ class Point:
 
 
 class Drawing:
-    """As Pillow's images are."""
+    """An image with the interface of Pillow."""
 
     mode = "RGB"
 

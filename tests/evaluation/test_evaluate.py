@@ -269,7 +269,7 @@ async def test_a_deadline_in_the_middle_of_a_tool_ends_the_tool_and_the_run() ->
 
     @tool
     async def wait() -> None:
-        "Waits."
+        "Wait."
         began.set()
         try:
             await asyncio.Event().wait()
@@ -339,7 +339,7 @@ async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent
 
     @tool
     async def wait() -> str:
-        "Waits for twice the limit."
+        "Wait for twice the limit."
         for _ in range(2 * IDLE_LOOKS):
             await clock.wait_for_timers()
             clock.advance(40.0 / IDLE_LOOKS)
@@ -512,7 +512,7 @@ async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_foll
     seen_events: list[events.Event] = []
 
     def lookup(command: str = "") -> str:
-        "Looks."
+        "Look it up."
         return "found"
 
     def ask(request: PermissionRequest) -> bool:
@@ -544,7 +544,7 @@ async def test_what_was_allowed_as_our_tool_is_no_approval_of_a_command_or_a_fil
     """The agent may ask us next to run what it named as an argument."""
 
     def lookup(command: str) -> str:
-        "Looks."
+        "Look it up."
         return "found"
 
     answers: list[str | None] = []
@@ -620,7 +620,7 @@ async def test_nothing_is_tried_again_after_a_tool_with_side_effects_unless_told
 ) -> None:
     @tool(read_only=read_only)
     def act() -> str:
-        "Acts."
+        "Act."
         return "done"
 
     async def script(turn: Turn) -> None:
@@ -667,7 +667,7 @@ async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: st
 
 
 def nothing() -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 @pytest.mark.parametrize(

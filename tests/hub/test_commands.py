@@ -46,7 +46,7 @@ async def texts(hub: Hub, session_id: str, kind: str = "user") -> list[str]:
 
 
 async def until(hub: Hub, owned: OwnedSession, is_so: Callable[[OwnedSession], bool]) -> None:
-    """Waits for it to stand so with the session; told by the hub, not by the clock."""
+    """Wait until the condition holds for the session; it is checked after every change that the hub reports."""
     changed = asyncio.Event()
     hub.on_change = lambda session_id: changed.set()
     stop = hub.journal.on_commit(lambda cursor, entries, changes: changed.set())

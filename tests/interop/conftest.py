@@ -32,7 +32,7 @@ async def leaves_nothing() -> AsyncIterator[None]:
 
 @pytest.fixture(scope="session")
 def announce(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Says it on the terminal, whatever pytest captures: an install takes a while."""
+    """Return a function that prints to the terminal although pytest captures output: an install takes a while."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
     def say(text: str) -> None:

@@ -23,7 +23,7 @@ from journal.talk import Talk, all_entries, entry, process, register_c1
 
 
 async def follow(journal: Journal, seen: list[Entry], count: int, **where: Any) -> Cursor:
-    """Reads until so many have been seen; the cursor after the last of them."""
+    """Read until `count` entries have been seen; return the cursor after the last one."""
     pages: Any = journal.subscribe(**where)
     async with asyncio.timeout(20), aclosing(pages):
         async for page in pages:

@@ -111,7 +111,7 @@ class Person:
         self.page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
 
     def allow(self) -> None:
-        """Allows what is asked, once, whatever the agent calls that."""
+        """Allow the request once, whatever the agent calls that option."""
         self.permission.get_by_title("Allow this once").click()
 
     def refuse(self) -> None:
@@ -128,15 +128,15 @@ class Person:
         self.away = False
 
     def done(self, runs: int = 1) -> None:
-        """Waits until as many runs of the session have ended."""
+        """Wait until this many runs of the session have ended."""
         expect(self.conversation.locator(".end")).to_have_count(runs)
 
     def is_in(self) -> None:
-        """Waits until there is something to see; from then on keys are heard."""
+        """Wait until the page is drawn; from then on it reacts to keys."""
         expect(self.page.locator("main h1").first).to_be_attached()
 
     def is_ready(self) -> None:
-        """Waits until the agent is there and has nothing to do."""
+        """Wait until the agent is connected and idle."""
         expect(self.page.get_by_text("ready", exact=True)).to_be_visible()
 
     # -- what one sees

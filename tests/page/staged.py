@@ -35,7 +35,7 @@ class Staged:
 
     @property
     def name(self) -> str:
-        """As the page has it."""
+        """The name that the page shows."""
         return self._preset.name
 
     @property

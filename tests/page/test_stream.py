@@ -85,7 +85,7 @@ def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person
 
 @pytest.mark.timeout(180)
 def test_who_reads_further_up_is_back_there_when_all_is_told_anew(person: Person) -> None:
-    """As it is for a page that was away for long, or is too slow for what comes."""
+    """The server sends a new snapshot to a page that was away for long, or that is too slow."""
     lines: list[WebSocketRoute] = []
     replaced: list[bool] = []
 

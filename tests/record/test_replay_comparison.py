@@ -115,7 +115,7 @@ def test_an_answer_that_is_known_is_no_difference_where_its_prompt_is_left_out()
 
 
 def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
-    """As copilot 1.0 leaves out its remarks."""
+    """Copilot 1.0 leaves out its remarks in this way."""
     tape = recorded_session(
         ("write it", ["Doing.", "=write a.txt", "Info: as you like", "=write b.txt", "It is done."])
     )
@@ -123,7 +123,7 @@ def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
 
 
 def test_tool_calls_may_be_replayed_as_calls_in_one_run_and_as_text_in_another() -> None:
-    """As gemini 0.61 does."""
+    """Gemini 0.61 replays in this way."""
     tape = recorded_session(("one", ["=read a", "Read."]), ("two", ["=run b", "Ran."]), ("three", ["Yes."]))
     outputs = [">one", "=x read", "Read.", ">two", "[Function Call: run]", ">[Function Response: run]", "Ran."]
     assert differences(tape.fold, replay(*outputs, ">three", "Yes.")) == []

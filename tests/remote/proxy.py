@@ -26,7 +26,7 @@ class Proxy:
         return f"http://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Drops all connections, as a network does: without a word."""
+        """Drop all connections without a closing handshake, as a network does."""
         for pair in list(self._pairs):
             self._pairs.discard(pair)
             self.cuts += 1

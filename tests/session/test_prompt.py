@@ -30,7 +30,7 @@ PNG = b"\x89PNG\r\n"
 
 
 def blocks(given: Input, capabilities: Capabilities = RICH) -> Any:
-    """As they stand on the wire."""
+    """Return the content blocks of a prompt as they are on the wire."""
     return msgspec.json.decode(msgspec.json.encode(assemble(given, capabilities)))
 
 

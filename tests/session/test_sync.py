@@ -73,7 +73,7 @@ def test_errors_are_raised_here(tmp_path: Path) -> None:
 
 
 async def test_it_works_inside_a_running_loop(tmp_path: Path) -> None:
-    """As in a notebook, whose cells run inside a loop."""
+    """The cells of a notebook run inside a loop."""
     assert dragoman.run_sync(demo_spec(tmp_path / "demo"), "hello", cwd=tmp_path).status == "success"
     await asyncio.sleep(0)
 

@@ -105,7 +105,7 @@ class Driver:
         return next((cwd for cwd in cwds if cwd), "")
 
     def spec(self) -> AgentSpec:
-        """Offers what was offered then."""
+        """Return a spec that offers the agent what was offered in the recording."""
         [initialize] = (line for line in self._lines if line.asks("initialize"))
         offers = msgspec.json.decode(initialize.frame)["params"]["clientCapabilities"]
         return AgentSpec(

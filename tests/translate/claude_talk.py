@@ -97,7 +97,7 @@ def translated(
 
 
 def folds(frames: Sequence[Frame]) -> dict[str, SessionFold]:
-    """As a living connection would fold them, each frame read as the words it is meant to be."""
+    """Fold the frames by session, as a live connection would; check that each frame is read as its type."""
     conversation = ConnectionReader()
     found: dict[str, SessionFold] = {}
     for position, frame in enumerate(frames):

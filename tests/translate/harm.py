@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 
 def fed(translator: Translator, pieces: Sequence[bytes]) -> list[Frame]:
-    """As a file that grows piece by piece: only whole lines count."""
+    """Feed a translator with a file that grows piece by piece: only whole lines count."""
     framer = LineFramer()
     frames: list[Frame] = []
     position = 0

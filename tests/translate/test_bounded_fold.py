@@ -77,7 +77,7 @@ def _entries() -> list[Entry]:
 
 
 def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
-    """As a store has them that was told after every frame."""
+    """Return the rows of a store that gets the changes after every frame."""
     store = RowStore()
     for entry in _entries():
         record.add(entry, read_message(entry))
@@ -204,7 +204,7 @@ async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
 
 
 class _Sink:
-    """As much of a journal as an file_import needs, and whom it gives what is new to: that is gone."""
+    """The part of a journal and of the commits that a `FileImport` needs; it discards everything."""
 
     async def add(self, *_: Any) -> None:
         pass

@@ -58,7 +58,7 @@ async def _taken(importer: Importer, path: Path) -> None:
 
 
 async def test_objects_that_are_glued_together_are_read_as_one_line(tmp_path: Path) -> None:
-    """As where another writer lost the race for the newline: what looked like a whole line was half of one."""
+    """Another writer lost the race for the newline, so that what looked like a whole line was half of one."""
     path = tmp_path / NAMES["claude"]
     odd = [b'{"type":"weather","sky":"blue"}', b'{"type":"weather","sky":"grey"}']
     pieces = [lines(talk("One")), odd[0], odd[1], b"\n", lines(talk("One", "Two")[4:])]

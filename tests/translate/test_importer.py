@@ -560,7 +560,7 @@ def test_an_agent_is_at_work_while_its_transcript_says_so_and_is_not_old() -> No
 
 
 def _steps(*arguments: str, stop_after: int | None) -> int:
-    """Runs the process; how many lines it said. Killed after so many of them."""
+    """Run the process, kill it after `stop_after` lines, and return how many lines it printed."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-m", "translate.import_process", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
@@ -645,7 +645,7 @@ async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Jou
 
 
 async def _ran(journal: Journal, session_id: str = "s1", agent_session_id: str = SESSION) -> Talk:
-    """As Dragoman runs it: the first four lines of the transcript."""
+    """Record the first four lines of the transcript as a session that Dragoman ran."""
     talk = await Talk.begin(journal, session_id, agent="claude", time=BEGAN - 1.5)
     opened = notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=agent_session_id)
     talk.note(opened)

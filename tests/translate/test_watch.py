@@ -372,7 +372,7 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
 
 
 async def _ran(journal: Journal) -> None:
-    """As Dragoman runs it."""
+    """Record a session that Dragoman ran."""
     ran = await Talk.begin(journal, "s1", agent="claude", time=BEGAN + 3600)
     ran.note(notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=SESSION))
     ran.turn("One", "Answer")

@@ -160,7 +160,7 @@ async def test_files_are_imported_though_the_worker_is_killed(
 
 
 def test_the_process_ends_when_its_stdin_is_closed() -> None:
-    """As it is when the importer ends, however that ends."""
+    """Stdin closes when the importer ends, however it ends."""
     process = start_worker()
     with process:  # closes its pipes, and waits
         pass
