@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.record import rows
-from dragoman.translate.codex import commands, patches
+from dragoman.translate.codex import commands, tools
 from dragoman.translate.codex.commands import CallOutput, parse_output
 from dragoman.translate.codex.records import absolute
 from dragoman.wire.vocabulary import Content, ContentBlock, Diff, ImageContent, ResourceLink, TextContent
@@ -421,11 +421,11 @@ def test_a_file_change_that_was_declined_failed() -> None:
 
 @pytest.mark.parametrize("patch", ["", "*** Begin Patch", "nonsense", "*** Update File: a\n@@\n*** End Patch", "*** "])
 def test_a_patch_that_is_none_does_no_harm(patch: str) -> None:
-    assert all(change.path in ("a", "") for change in patches.parse(patch))
+    assert all(change.path in ("a", "") for change in tools.parse_patch(patch))
 
 
 def test_a_line_of_a_patch_may_look_like_its_grammar() -> None:
-    (change,) = patches.parse("*** Begin Patch\n*** Add File: a\n+*** Begin Patch\n+@@\x0c\u2028\n*** End Patch\n")
+    (change,) = tools.parse_patch("*** Begin Patch\n*** Add File: a\n+*** Begin Patch\n+@@\x0c\u2028\n*** End Patch\n")
     assert change.new == "*** Begin Patch\n@@\x0c\u2028\n"
 
 

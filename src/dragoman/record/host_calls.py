@@ -1,16 +1,17 @@
 """The files and commands that the agent used through the host.
 
 Files by `fs/read_text_file` and `fs/write_text_file`, commands by `terminal/*`. Output that the agent polls is not
-recorded here.
+recorded here. `with_decision` and `refusal_status` apply a decision of the host to the row of any request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
+from dragoman.errors import REQUEST_CANCELLED
 from dragoman.record import notes, rows
 from dragoman.record.facts import (
     Fact,
@@ -21,11 +22,36 @@ from dragoman.record.facts import (
     TerminalRefused,
     TerminalStarted,
 )
-from dragoman.record.permissions import refusal_status, with_decision
 from dragoman.record.rows import FrameContext
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.lenient import decode_or_none
-from dragoman.wire.messages import Reply, Request, RequestId
+from dragoman.wire.messages import Reply, Request, RequestId, RpcError
+
+_Row = TypeVar("_Row", bound=rows.DecidedRow)
+
+
+def with_decision(row: _Row, decision: notes.Decision | None) -> _Row:
+    """Return the row with the decision on it."""
+    if decision is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        decision=decision.decision,
+        decided_by=decision.by,
+        reason=decision.reason,
+        rule=decision.rule,
+        layer=decision.layer,
+        remembered=decision.remembered,
+    )
+
+
+def refusal_status(error: RpcError, decision: notes.Decision | None) -> Literal["denied", "cancelled", "failed"]:
+    """Return the status of a request that was answered by an error."""
+    if decision is not None and decision.decision == "deny":
+        return "denied"
+    if error.code == REQUEST_CANCELLED or (decision is not None and decision.decision == "cancelled"):
+        return "cancelled"
+    return "failed"
 
 
 class FileCalls(dict[str, rows.FileCall]):

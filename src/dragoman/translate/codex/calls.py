@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.translate.codex import commands, patches, records, tools
+from dragoman.translate.codex import commands, records, tools
 from dragoman.translate.codex.commands import CallOutput
 from dragoman.translate.codex.records import RecordRef, content_blocks, image_block, local_path
 from dragoman.translate.frames import SessionFrames
@@ -220,9 +220,9 @@ class Calls:
             return
         failed = event.success is False or _event_status(event) in _FAILED_STATUSES
         text = (event.stderr or event.stdout) if failed else event.stdout
-        changes = patches.applied_changes(event.changes)
-        diffs = patches.diffs(changes, cwd)
-        locations = patches.locations(changes, cwd)
+        changes = tools.applied_changes(event.changes)
+        diffs = tools.diffs_of(changes, cwd)
+        locations = tools.locations_of(changes, cwd)
         if call is None:
             display = tools.ToolDisplay(
                 form="patch", name="apply_patch", title=tools.EDITING, kind="edit", locations=locations
