@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 
-from dragoman.bridge.app import application
 from dragoman.bridge.bridge import Bridge
-from dragoman.bridge.origin import host_names
-from dragoman.bridge.server import open_port, serving
+from dragoman.bridge.security import host_names
+from dragoman.bridge.server import application, open_port, serving
 from dragoman.bridge.tokens import Tokens
 from dragoman.config import load, make_home
 from dragoman.protocol.messages import Scope

@@ -12,14 +12,13 @@ import httpx
 import msgspec
 from starlette.websockets import WebSocket
 
-from dragoman.bridge.app import application
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.bridge import Bridge
 from dragoman.bridge.broadcast import StreamMessage
-from dragoman.bridge.metrics import Metrics
-from dragoman.bridge.origin import host_names
 from dragoman.bridge.refusal import Refusal
-from dragoman.bridge.server import open_port, serving
+from dragoman.bridge.security import host_names
+from dragoman.bridge.server import application, open_port, serving
+from dragoman.bridge.telemetry import Metrics
 from dragoman.bridge.tokens import Tokens
 from dragoman.protocol import requests, results
 from dragoman.protocol.messages import (

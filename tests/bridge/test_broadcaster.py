@@ -19,9 +19,9 @@ from dragoman.bridge import broadcast as broadcast_module
 from dragoman.bridge import broadcaster as broadcaster_module
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.metrics import Metrics
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import newest_rows
+from dragoman.bridge.telemetry import Metrics
 from dragoman.config import Config
 from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.bridge import listing as listing_module
-from dragoman.bridge.listing import SessionListing
-from dragoman.bridge.session_state import session_item
+from dragoman.bridge.listing import SessionListing, session_item
 from dragoman.journal.rows import Session
 
 ROW = Session(id="s1", agent="demo", cwd="/", title="one")

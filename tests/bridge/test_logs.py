@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.stub_server import StubServer
-from dragoman.bridge.logs import LOGGERS, redact, set_up_log
+from dragoman.bridge.telemetry import LOGGERS, redact, set_up_log
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.telemetry import Metrics
 
 
 def samples(metrics: Metrics, name: str) -> list[tuple[str, dict[str, str], float]]:

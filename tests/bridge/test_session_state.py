@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bridge.socket_client import real_server
-from dragoman.bridge.session_state import failure_details, session_item, session_state
+from dragoman.bridge.listing import failure_details, session_item, session_state
 from dragoman.errors import CommandNotFound, ExitedAtStart
 from dragoman.journal.rows import Session
 

@@ -9,10 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dragoman.bridge.app import application
 from dragoman.bridge.bridge import Bridge
-from dragoman.bridge.origin import host_names
-from dragoman.bridge.server import open_port, serving
+from dragoman.bridge.security import host_names
+from dragoman.bridge.server import application, open_port, serving
 from dragoman.bridge.tokens import Tokens
 from dragoman.config import load, make_home
 from dragoman.protocol.messages import Scope

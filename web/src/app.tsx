@@ -72,7 +72,10 @@ function Shell() {
   };
   useTitle();
   useNeedsFirst(route);
-  useEffect(() => whenIdle(preload), []);
+  const isReady = useStore((known) => known.list !== null);
+  useEffect(() => {
+    if (isReady) whenIdle(preload);
+  }, [isReady]);
   useShortcuts({
     "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),
     // Keys that follow Ctrl+K at once are meant for the palette.

@@ -18,8 +18,8 @@ import msgspec
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from dragoman.bridge.origin import is_own_page
 from dragoman.bridge.refusal import Refusal, refusal_of
+from dragoman.bridge.security import is_own_page
 from dragoman.bridge.tokens import BROWSER_TOKEN_LIFE_S, Token, Tokens
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.protocol.messages import Scope

@@ -14,14 +14,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from dragoman.bridge.agent_list import AgentList
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
 from dragoman.bridge.handlers import agents, history, sessions, settings, workspace
-from dragoman.bridge.metrics import Metrics
 from dragoman.bridge.refusal import Refusal, refusal_of
-from dragoman.bridge.services import HANDLERS, Services
+from dragoman.bridge.services import HANDLERS, AgentList, Services
+from dragoman.bridge.telemetry import Metrics
 from dragoman.bridge.tokens import Tokens
 from dragoman.config import Config
 from dragoman.hub.hub import Hub

@@ -15,11 +15,10 @@ from typing import Final
 import msgspec
 
 from dragoman.bridge.broadcast import ForeignFold, SessionBroadcast, StreamMessage
-from dragoman.bridge.listing import SessionListing, same_but_progress
-from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.listing import SessionListing, same_but_progress, session_item, session_state
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import changes_of, newest_rows, session_details
-from dragoman.bridge.session_state import session_item, session_state
+from dragoman.bridge.telemetry import Metrics
 from dragoman.hub.hub import Hub
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, Page, read_message

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.bridge.origin import HostNames, host_names
+from dragoman.bridge.security import HostNames, host_names
 from dragoman.bridge.tls import generated_certificate, machine_addresses, machine_names, server_context
 from dragoman.errors import InputError
 from dragoman.fileio import LockedJsonFile

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.bridge.http_requests import ENVELOPE_FIELDS, MAX_KEY_CHARS
+from dragoman.bridge.http import ENVELOPE_FIELDS, MAX_KEY_CHARS
 from dragoman.protocol import messages, results
 from dragoman.protocol.requests import (
     REQUESTS,

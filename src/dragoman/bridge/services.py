@@ -1,27 +1,95 @@
-"""`Services`: what the handlers of requests work with; and the registry of these handlers."""
+"""`Services`: what the handlers of requests work with, the list of agents included; and the registry of handlers."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
-from dragoman.bridge.agent_list import AgentList
+from dragoman.agents.find import Finding, survey
+from dragoman.agents.preset import Keys, load_presets
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.listing import SessionListing
+from dragoman.bridge.listing import SessionListing, session_state
 from dragoman.bridge.refusal import Refusal
-from dragoman.bridge.session_state import session_state
 from dragoman.bridge.tokens import Tokens
-from dragoman.config import Config
+from dragoman.config import Config, load
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.hub.hub import Hub
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.rows import SessionRows
-from dragoman.protocol.models import Model
+from dragoman.protocol.models import AgentItem, Model
 from dragoman.protocol.requests import Request
 from dragoman.protocol.results import SessionOpened
 from dragoman.translate.ingest.watcher import Watcher
+
+
+class AgentList:
+    """The agents, kept until something changes. `number` grows with each change."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._items: tuple[AgentItem, ...] | None = None
+        self._lookup = asyncio.Lock()
+        self._waiters: set[asyncio.Event] = set()
+        self.number = 0
+
+    async def items(self) -> tuple[AgentItem, ...]:
+        async with self._lookup:
+            if self._items is None:
+                self._items = await self._look_up()
+            return self._items
+
+    async def _look_up(self) -> tuple[AgentItem, ...]:
+        config = await asyncio.to_thread(load, self._home)
+        findings = await survey(load_presets(config), environ=dict(os.environ))
+        keys = Keys(config.home)
+        return tuple(_item(finding, config, keys) for finding in findings)
+
+    def invalidate(self) -> None:
+        """Look the agents up again when they are next asked for, and wake followers."""
+        self._items = None
+        self.number += 1
+        for event in self._waiters:
+            event.set()
+
+    async def wait(self, number: int) -> None:
+        event = asyncio.Event()
+        self._waiters.add(event)
+        try:
+            while self.number <= number:
+                event.clear()
+                await event.wait()
+        finally:
+            self._waiters.discard(event)
+
+
+def _item(finding: Finding, config: Config, keys: Keys) -> AgentItem:
+    preset = finding.preset
+    command, *args = preset.command_lines[0]
+    key_names = keys.names(preset.id)
+    return AgentItem(
+        id=preset.id,
+        name=preset.name or preset.id,
+        description=preset.description,
+        state=finding.state,
+        version=finding.version,
+        path=str(finding.path) if finding.path else None,
+        command=command,
+        args=tuple(args),
+        env=tuple(name for name in preset.env if name not in key_names),
+        has_key=bool(key_names),
+        is_custom=preset.id in config.agents,
+        default=preset.id == config.agent,
+        error=finding.problem or None,
+        hint=finding.hint or None,
+        install=preset.install or None,
+        note=preset.note or None,
+        website=preset.website or None,
+    )
 
 
 class Services:

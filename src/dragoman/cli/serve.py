@@ -20,12 +20,10 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from dragoman.bridge.app import application
 from dragoman.bridge.bridge import Bridge
 from dragoman.bridge.listen import WILDCARDS, ListenAddress, ServerEntry, ServerRegistry, this_server
-from dragoman.bridge.logs import set_up_log
-from dragoman.bridge.metrics import Metrics
-from dragoman.bridge.server import PortTaken, measuring_loop_delay, open_port, serving
+from dragoman.bridge.server import PortTaken, application, measuring_loop_delay, open_port, serving
+from dragoman.bridge.telemetry import Metrics, set_up_log
 from dragoman.bridge.tls import fingerprint
 from dragoman.bridge.tokens import Tokens
 from dragoman.cli.command import count, sync_command

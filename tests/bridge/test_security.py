@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.origin import host_names, host_of, is_own_page
+from dragoman.bridge.security import host_names, host_of, is_own_page
 
 
 @pytest.mark.parametrize(
