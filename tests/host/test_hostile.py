@@ -96,7 +96,7 @@ async def test_a_folder_that_is_exchanged_while_it_is_asked_about_is_not_run_in(
 
     agent = agent_with(on_permission=allows)
     error = await agent.refused("terminal/create", command="ls", cwd=str(folder))
-    assert error.message == f"cwd: {folder} leads elsewhere now than when it was allowed"
+    assert error.message == f"cwd: {folder} now leads to another folder than the one that was approved"
 
 
 async def test_a_command_that_starts_while_the_session_closes_is_ended_with_it(

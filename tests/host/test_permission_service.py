@@ -308,7 +308,7 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     (workspace.cwd / "a.txt").write_text("mine\n")
     assert agent.host.answer(1, "allow")
     async with asyncio.timeout(TIMEOUT_S):
-        assert "was changed while it was being asked about" in (await writing).message
+        assert "was changed before the write was approved" in (await writing).message
     assert (workspace.cwd / "a.txt").read_text() == "mine\n"
 
 

@@ -1,8 +1,8 @@
-"""Handlers: what a caller puts in the place of our own files and terminals.
+"""Handlers: a program's own files and terminals, in place of ours.
 
-A handler does the work, and only that: the host still holds the agent to the workspace and to its access, and asks
-before anything is written or run. What a handler raises is the agent's answer: an `RpcRefusal` as it is, an `OSError`
-in the protocol's words (a missing file is "not found"), anything else as an internal error.
+A handler does the work, and only that: the host still restricts the agent to the workspace and to its access, and asks
+before anything is written or run. An exception of a handler becomes the agent's answer: an `RpcRefusal` as it is, an
+`OSError` as the protocol's error (a missing file is "not found"), anything else as an internal error.
 
 `HandledFiles` and `HandledTerminals` offer the host what `files.WorkspaceFiles` and `terminals.Terminals` do.
 """
@@ -36,7 +36,7 @@ class FileHandler(Protocol):
 class TerminalHandler(Protocol):
     """`terminal/*`. Only terminals of the same session that are not released are asked for.
 
-    A killed terminal stays until it is released. The host releases what is left when the session ends.
+    A killed terminal stays until it is released. The host releases the others when the session ends.
     """
 
     async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
@@ -120,7 +120,7 @@ class HandledTerminals:
             return await self._handler.release(request)
 
     async def close(self) -> None:
-        """Release what is left."""
+        """Release the terminals that are still open."""
         self._closed = True
         while self._open:
             terminal_id, session_id = self._open.popitem()
@@ -142,5 +142,5 @@ class HandledTerminals:
 def _in_our_words(what: str) -> Iterator[None]:
     try:
         yield
-    except OSError as problem:
-        raise failed(what, problem) from None
+    except OSError as error:
+        raise failed(what, error) from None

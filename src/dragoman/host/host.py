@@ -1,7 +1,7 @@
 """`Host`: serves the agent's requests of one session.
 
-Promised: nothing is read, written or run that the rules do not allow and nobody allowed who was asked (G8); `note`
-hears what was asked, decided and done before the agent does; after `cancel_pending` no question is left open (G5);
+Promised: nothing is read, written or run that neither a rule nor a person allowed (G8); `note` is called with each
+request, decision and action before the agent gets its answer; after `cancel_pending` no question is left open (G5);
 after `close` no command is left running (G6). Requests are independent: each may be served while others wait.
 """
 
@@ -43,7 +43,7 @@ Serve: TypeAlias = Callable[[Request], Awaitable[object]]
 
 
 class Host:
-    """`known` tells what the session knows of a tool call by the agent's id: permission requests may leave it out.
+    """`known` returns the session's row of a tool call, by the agent's id: permission requests may leave fields out.
 
     A `file_handler` or `terminal_handler` does the work in place of our own.
     """
@@ -184,12 +184,12 @@ class Host:
         self._questions.cancel_pending(rest_of_run=rest_of_run)
 
     def run_ended(self) -> None:
-        """Forget what belonged to the run: what it was allowed and did not carry out, and that it was cancelled."""
+        """Forget the state of the run: its unused approvals, and its cancellation."""
         self._permissions.run_ended()
         self._questions.run_ended()
 
     async def close(self) -> None:
-        """Cancel what is asked, end all terminals. Nothing is served after it."""
+        """Cancel all questions and end all terminals. Requests that come later are refused."""
         self._closed = True
         self._permissions.close()
         self._questions.cancel_pending(rest_of_run=True)
@@ -225,7 +225,7 @@ class Host:
         await self._permissions.permit(request, self._requests.of_read(path))
         found = await self._files.read(params)
         if found.path != path:
-            raise invalid("path", f"{params.path} leads elsewhere now than when it was looked up")
+            raise invalid("path", f"{params.path} now leads to another file than before")
         return acp.ReadTextFileResponse(content=found.text, meta=found.meta)
 
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
@@ -240,7 +240,7 @@ class Host:
             now = await self._files.prepare_write(params)
             if now.path == target.path and now != target:
                 # What was allowed is the difference that was shown.
-                raise invalid("path", f"{params.path} was changed while it was being asked about: read it again")
+                raise invalid("path", f"{params.path} was changed before the write was approved: read it again")
         return await self._files.write(target.path, params)
 
     async def _create_terminal(self, request: Request) -> acp.CreateTerminalResponse:
@@ -254,7 +254,7 @@ class Host:
         permission = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
         await self._permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
-            raise invalid("cwd", f"{params.cwd} leads elsewhere now than when it was allowed")
+            raise invalid("cwd", f"{params.cwd} now leads to another folder than the one that was approved")
         return await self._terminals.create(params, env, cwd, shell=shell)
 
     def _exited(self, terminal: Terminal) -> None:
@@ -275,8 +275,8 @@ class Host:
             return self._workspace.cwd
         try:
             folder = self._workspace.resolve(cwd)
-        except OutsideWorkspace as problem:
-            raise invalid("cwd", str(problem)) from None
+        except OutsideWorkspace as error:
+            raise invalid("cwd", str(error)) from None
         if not folder.is_dir():
             raise invalid("cwd", f"{cwd} is not a folder" if folder.exists() else f"{cwd} does not exist")
         return folder
@@ -294,8 +294,8 @@ def _unasked(type_: type[T], act: Callable[[T], Awaitable[object]]) -> Serve:
 def _params(request: Request, type_: type[T]) -> T:
     try:
         return lenient.decode(request.params, type_)
-    except msgspec.MsgspecError as problem:
-        raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
+    except msgspec.MsgspecError as error:
+        raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
 
 
 def _checked_variable(variable: acp.EnvVariable) -> str:

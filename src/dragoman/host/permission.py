@@ -128,9 +128,11 @@ class OwnTools(Protocol):
 
 
 def answer_later(request: object) -> None:
-    """Stand for "ask nobody": as `on_permission` or `on_question`, the request waits for `session.answer_permission`
-    or `session.answer_question`."""
-    raise AssertionError("it stands for itself, and is not called")
+    """Mark, as `on_permission` or `on_question`, that no callback answers.
+
+    The request waits for `session.answer_permission` or `session.answer_question`.
+    """
+    raise AssertionError("answer_later is a marker, and is not called")
 
 
 def answer_of(request: PermissionRequest, reply: object) -> PermissionAnswer:

@@ -82,7 +82,7 @@ class Approvals:
                 yield _key("run", self._real(where), unwrap_shell(request.command))
             return
         for diff in request.diffs:
-            # With the old text: what was shown is the difference, and of another old text it would be another one.
+            # With the old text: the person saw the difference, which depends on it.
             # Not with its line ends: nobody sees them, and agents tell them as they are in the file, or as LF.
             old_text = (diff.old_text or "").replace("\r\n", "\n")
             yield _key("write", self._real(diff.path), old_text, diff.new_text)
@@ -362,7 +362,7 @@ class PermissionService:
 
 
 def _decision_by_rule(permission: PermissionRequest, verdict: Verdict) -> Decision:
-    """Choose among the agent's options what a rule that allows or denies says."""
+    """Choose the agent's option for the verdict of a rule."""
     answer, reason = CANCELLED, verdict.reason
     if verdict.decision != "allow":
         answer = permission.reject()

@@ -20,9 +20,9 @@ def withdrawn(what: str) -> RpcRefusal:
     return RpcRefusal(REQUEST_CANCELLED, f"{what} was cancelled before it was allowed")
 
 
-def invalid(field: str, problem: str) -> RpcRefusal:
+def invalid(field: str, reason: str) -> RpcRefusal:
     """Refuse a parameter; `field` is its name on the wire."""
-    return RpcRefusal(INVALID_PARAMS, f"{field}: {problem}")
+    return RpcRefusal(INVALID_PARAMS, f"{field}: {reason}")
 
 
 def not_found(uri: str, what: str = "Resource") -> RpcRefusal:
@@ -34,10 +34,10 @@ def not_offered(method: str) -> RpcRefusal:
     return RpcRefusal(METHOD_NOT_FOUND, f"{method} is not offered by this client", {"method": method})
 
 
-def failed(path: str, problem: OSError) -> RpcRefusal:
+def failed(path: str, error: OSError) -> RpcRefusal:
     """Refuse because the system refused a file operation."""
-    if isinstance(problem, FileNotFoundError):
+    if isinstance(error, FileNotFoundError):
         return not_found(path)
-    if isinstance(problem, PermissionError | NotADirectoryError | IsADirectoryError | FileExistsError):
-        return invalid("path", f"{path}: {problem.strerror}")
-    return RpcRefusal(INTERNAL_ERROR, f"{path}: {problem.strerror or problem}")
+    if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError | FileExistsError):
+        return invalid("path", f"{path}: {error.strerror}")
+    return RpcRefusal(INTERNAL_ERROR, f"{path}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""The agent's requests as questions: what each of them wants, made into a `PermissionRequest`."""
+"""The agent's requests as `PermissionRequest`s, on which the policy decides or a person is asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Known: TypeAlias = Callable[[str], rows.ToolCall | None]
 _COMMAND_KEYS = ("command", "cmd")
 _ARGUMENT_KEYS = ("args", "arguments", "argv")
 
-# Ours, for what the agent asks of us without asking a person first.
+# Our own options, for requests of the agent to the host.
 _OURS = (
     Option("allow", "Allow", "allow_once"),
     Option("allow-always", "Always allow in this workspace", "allow_always"),
@@ -63,7 +63,7 @@ class Requests(msgspec.Struct, frozen=True):
         locations: list[acp.ToolCallLocation] = [*(call.locations or ())]
         raw_input = call.raw_input
         if known is not None:
-            # Added, never replaced: what it was said to touch before, it may still touch.
+            # Added, never replaced: it may still touch the files that it named before.
             content += (item for item in known.content if item not in content)
             locations += (item for item in known.locations if item not in locations)
             raw_input = _added(raw_input, known.raw_input)

@@ -29,7 +29,7 @@ MAX_CELLS = 9999
 
 _LAUNCHER_START = """trap '' HUP; exec "$@" """
 """The start of the launcher, whose name (`$0`) is the terminal's path. Without the trap, the kernel would send SIGHUP
-to background processes as soon as the command ends; they shall live until Dragoman ends them, as without a terminal."""
+to background processes as soon as the command ends; they must live until Dragoman ends them, as without a terminal."""
 
 _WITHOUT_INPUT = ("/bin/sh", "-c", _LAUNCHER_START + """1<>"$0" 2>&1 </dev/null""")
 _WITH_INPUT = ("/bin/sh", "-c", _LAUNCHER_START + """0<>"$0" 1>&0 2>&1""")

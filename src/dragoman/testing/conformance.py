@@ -1,6 +1,6 @@
 """The promises of `session.ports` as checks, which every implementation of runtime, session and run must pass.
 
-Each check is an async function that opens what it needs by `Subject.open` and raises AssertionError where a promise is
+Each check is an async function that opens a runtime by `Subject.open` and raises AssertionError where a promise is
 broken. The agent behind it is the demo agent, or one that answers these prompts as it does: `hello`, `think`, `plan`,
 `tools`, `permission`, `stream N`, `slow N`, `refuse`, `error`, `silent`.
 

@@ -1,7 +1,7 @@
 """`MemoryLink`: an agent that is a coroutine of this process, behind the same link as a real one.
 
 It keeps the promises of `proc.link.AgentLink`: bytes in order, backpressure, an exit code, a stderr, an end. A signal
-to such an agent is the cancellation of its task; what it does then is up to it, as with a real signal. Memory has
+to such an agent is the cancellation of its task; the agent decides how to react, as with a real signal. Memory has
 no kernel: nothing can end a coroutine that never awaits.
 
 `runtime_of`, `session_of` and `play` open a runtime or a session on a scripted agent in memory, in one line.
@@ -63,7 +63,7 @@ class MemoryLink:
             side.complain(traceback.format_exc())
         finally:
             side.close()
-            self._ours.close()  # what is still written to it goes nowhere, and holds nobody up
+            self._ours.close()  # later writes are dropped, and nobody waits for them
             self._tail.end()
             self._exited.set_result(code)
 

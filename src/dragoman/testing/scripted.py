@@ -80,7 +80,7 @@ class ReceivedRequest(msgspec.Struct, frozen=True):
 
 
 class Turn:
-    """One prompt, and what an agent can do with it."""
+    """One prompt, and the means of the agent to answer it."""
 
     def __init__(self, agent: ScriptedAgent, params: Params) -> None:
         self.agent = agent

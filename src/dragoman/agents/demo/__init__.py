@@ -8,7 +8,7 @@ offer that, by itself), always after asking; and it misbehaves on request. `pyth
     settings.py          modes and config options (pure)
     store.py             saved sessions, so that another process can list, load, resume and fork them
     session.py           an open session, its history, and the run of one prompt
-    scenes.py            what it does for each request
+    scenes.py            the actions for each request
     workspace_scenes.py  the scenes that use files and commands, or ask the person
     agent.py             the ACP side: capabilities, methods, sessions, cancel
 

@@ -115,7 +115,7 @@ class DemoAgent:
     def attach(self, connection: RpcConnection) -> None:
         self._connection = connection
 
-    # -- what the connection tells
+    # -- calls of the connection (wire.connection.Handler)
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
@@ -349,7 +349,7 @@ class DemoAgent:
             return session.saved()
         saved = self._store.load(session_id)
         if saved is None:
-            raise RpcRefusal(NOT_FOUND, f"there is no session {session_id!r}; session/list tells those that there are")
+            raise RpcRefusal(NOT_FOUND, f"there is no session {session_id!r}; session/list lists the sessions")
         return saved
 
     def _open_session(self, session_id: str) -> Session:

@@ -1,4 +1,4 @@
-"""Scenes: what the demo agent does for each request.
+"""Scenes: the actions of the demo agent for each request.
 
 `play_scene` gives every run its title, the description of its attachments and a thought, and then plays the scene: the
 `steps` of demo.toml, or a function of this module or of `workspace_scenes`. Nothing in this module touches the

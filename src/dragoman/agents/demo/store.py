@@ -152,4 +152,4 @@ def _read_cursor(cursor: str) -> tuple[str, str]:
     try:
         return msgspec.json.decode(binascii.unhexlify(cursor), type=tuple[str, str])
     except (ValueError, msgspec.MsgspecError):
-        raise BadCursor(f"{cursor!r} is no cursor of ours; leave it out to start from the beginning") from None
+        raise BadCursor(f"{cursor!r} is not a cursor of this agent; leave it out to start from the beginning") from None

@@ -55,7 +55,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
     events: Stream | None = None
     wait_s: float = 0.0
     drop: bool = False  # close the connection instead of sending the body
-    note: str = ""  # what the script decided, for logs
+    note: str = ""  # the decision of the script, for logs
 
 
 class _Api(Protocol):
@@ -170,7 +170,7 @@ MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 
 
 class SeenRequest(Struct, frozen=True):
-    """One request, when its answer begins; `note` says what the script decided, `body` is what the client sent."""
+    """One request, when its answer begins; `note` describes the decision of the script, `body` is the request's."""
 
     method: str
     path: str
@@ -334,7 +334,7 @@ async def _paced(events: Stream, transport: asyncio.Transport) -> AsyncIterator[
         if isinstance(part, bytes):
             yield part
         elif isinstance(part, Drop):
-            # Not aborted: what was sent before must arrive. Without the last chunk the client notices the end.
+            # Not aborted: the bytes before must arrive. Without the last chunk the client notices the end.
             transport.close()
             return
         else:

@@ -1,6 +1,10 @@
-"""The polite half of the rogue agent: it hears, speaks, shakes hands, opens sessions and answers prompts.
+"""The well-behaved half of the rogue agent: it answers the handshake, opens sessions and answers prompts.
 
-Synchronous and unbuffered, so that a behaviour says exactly which bytes are written, and when.
+Synchronous and unbuffered, so that a behaviour controls exactly which bytes are written, and when.
+
+A behaviour is a function of the agent, registered by its name. Most begin with a well-behaved handshake
+(`agent.wait_for("session/prompt")`), and when the function returns the agent behaves well again, so that a test can see
+whether the session still works.
 """
 
 from __future__ import annotations
@@ -14,14 +18,14 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
-Json: TypeAlias = Any  # what JSON can hold; the wrong shapes are the point here
+Json: TypeAlias = Any  # any JSON value
 Frame: TypeAlias = dict[str, Json]
 
-READ_SIZE = 64 * 1024
+READ_BYTES = 64 * 1024
 
 
 class Agent:
-    """One client, over stdin and stdout."""
+    """An agent for one client, on stdin and stdout."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count
@@ -30,21 +34,21 @@ class Agent:
         self.cancelled = False  # that prompt
         self.answers: dict[Json, Frame] = {}  # to our own requests, by id
         self._sessions = 0
-        self._next_id = 1000  # far from the client's ids, which most begin at 0 or 1
+        self._next_id = 1000  # far from the client's ids, which usually begin at 0 or 1
         self._unread = b""
-        # Exactly these bytes, all of them, however long that takes. A behaviour may put its own way in its place.
+        # Writes exactly these bytes, all of them. A behaviour may replace it.
         self.write: Callable[[bytes], None] = partial(write_all, 1)
 
-    def many(self, usual: int) -> int:
+    def repetitions(self, default: int) -> int:
         """Return the number of repetitions, for behaviours that repeat something."""
-        return usual if self.count is None else self.count
+        return default if self.count is None else self.count
 
-    # -- hearing
+    # -- reading
 
-    def hear(self) -> Frame | None:
+    def read_frame(self) -> Frame | None:
         """Return the client's next frame; None when it has closed our stdin."""
         while b"\n" not in self._unread:
-            data = os.read(0, READ_SIZE)
+            data = os.read(0, READ_BYTES)
             if not data:
                 return None
             self._unread += data
@@ -52,9 +56,9 @@ class Agent:
         frame: Frame = json.loads(line)
         return frame
 
-    def until(self, method: str) -> Frame:
+    def wait_for(self, method: str) -> Frame:
         """Behave well until this method comes; it is left unanswered. Exit if the client ends first."""
-        while (frame := self.hear()) is not None:
+        while (frame := self.read_frame()) is not None:
             if frame.get("method") == method:
                 self._note(frame)
                 return frame
@@ -64,7 +68,7 @@ class Agent:
     def answer_to(self, request_id: Json) -> Frame:
         """Behave well until the client has answered this request; a cancel is only noted."""
         while request_id not in self.answers:
-            frame = self.hear()
+            frame = self.read_frame()
             if frame is None:
                 sys.exit(0)
             if frame.get("method") == "session/cancel":
@@ -75,7 +79,7 @@ class Agent:
 
     def serve(self) -> None:
         """Behave well until the client closes our stdin."""
-        while (frame := self.hear()) is not None:
+        while (frame := self.read_frame()) is not None:
             self.behave(frame)
 
     def behave(self, frame: Frame) -> None:
@@ -108,7 +112,7 @@ class Agent:
         elif frame.get("method") == "session/cancel":
             self.cancelled = True
 
-    # -- what a polite agent says
+    # -- answers of a well-behaved agent
 
     def handshake(self) -> Frame:
         return {
@@ -121,11 +125,11 @@ class Agent:
         self._sessions += 1
         return f"rogue-{self._sessions}"
 
-    # -- speaking
+    # -- writing
 
     def begin_run(self, text: str) -> Frame:
         """Behave well until a prompt comes, say this, and return the prompt's request."""
-        request = self.until("session/prompt")
+        request = self.wait_for("session/prompt")
         self.say(text)
         return request
 
@@ -191,7 +195,7 @@ GROUPS = ("lines", "rpc", "updates", "prompts", "process")
 
 @dataclass(frozen=True)
 class Behaviour:
-    """`does` is what it does; `good` is what a good client makes of it. One line each."""
+    """`does` is what it does; `good` is what a good client does. One line each."""
 
     name: str
     group: str
@@ -234,7 +238,7 @@ def table() -> str:
         lines += [
             f"### {group}",
             "",
-            "| behaviour | what it does | what a good client makes of it |",
+            "| behaviour | what it does | what a good client does |",
             "| --- | --- | --- |",
         ]
         lines += [

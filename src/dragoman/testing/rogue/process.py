@@ -28,55 +28,58 @@ def _live_on() -> NoReturn:
         time.sleep(CHILD_LIFETIME_S)
 
 
-@behaviour("closes its stdin after the handshake, and lives on", "gives up when its limit has passed")
+@behaviour("closes its stdin after the handshake, and keeps running", "gives up after its time limit")
 def closes_stdin(agent: Agent) -> None:
-    request = agent.until("session/new")
+    request = agent.wait_for("session/new")
     os.close(0)
     agent.answer(request, {"sessionId": agent.new_session()})
     _live_on()
 
 
-@behaviour("stops reading its stdin after the handshake", "is not blocked by its own prompt; ends it at its limit")
+@behaviour(
+    "stops reading its stdin after the handshake",
+    "is not blocked by its own prompt; ends the agent after its time limit",
+)
 def stops_reading(agent: Agent) -> None:
-    agent.answer(agent.until("session/new"), {"sessionId": agent.new_session()})
+    agent.answer(agent.wait_for("session/new"), {"sessionId": agent.new_session()})
     _live_on()
 
 
-@behaviour("closes its stdout in the middle of a run, and lives on", "treats it as ended, and ends it")
+@behaviour("closes its stdout in the middle of a run, and keeps running", "treats the agent as ended, and ends it")
 def closes_stdout(agent: Agent) -> None:
     agent.begin_run("before")
     os.close(1)
     _live_on()
 
 
-@behaviour("closes its stderr", "does not mind")
+@behaviour("closes its stderr", "is not affected")
 def closes_stderr(agent: Agent) -> None:
     os.close(2)
-    agent.until("session/prompt")
+    agent.wait_for("session/prompt")
     agent.finish_run("fine")
 
 
-@behaviour("10 MB of lines on its stderr in the middle of a run", "drains it, and keeps the end of it")
+@behaviour("10 MB of lines on its stderr in the middle of a run", "drains it, and keeps the last lines")
 def much_stderr(agent: Agent) -> None:
     agent.begin_run("before ")
     lines = b"".join(b"line %06d %s\n" % (number, b"x" * 87) for number in range(1000))
-    for _ in range(agent.many(100)):
+    for _ in range(agent.repetitions(100)):
         write_all(2, lines)
     write_all(2, b"the last line\n")
     agent.finish_run("after")
 
 
-@behaviour("10 MB on its stderr without a newline", "drains it, and keeps a little of it")
+@behaviour("10 MB on its stderr without a newline", "drains it, and keeps the beginning of the line")
 def endless_stderr_line(agent: Agent) -> None:
     agent.begin_run("before ")
-    for _ in range(agent.many(100)):
+    for _ in range(agent.repetitions(100)):
         write_all(2, b"x" * 100_000)
     agent.finish_run("after")
 
 
-@behaviour("terminal control sequences and broken text on its stderr", "shows none of it raw")
+@behaviour("terminal control sequences and invalid text on its stderr", "removes them before it shows the text")
 def wild_stderr(agent: Agent) -> None:
-    agent.until("session/prompt")
+    agent.wait_for("session/prompt")
     write_all(2, b"\x1b[2J\x1b]0;owned\x07\xff\xfe\0 50 %\r100 %\r\n\x1b[31mred\x1b[0m\n\x9b31m\n")
     agent.finish_run("fine")
 
@@ -89,12 +92,12 @@ def _ends_on(agent: Agent, number: signal.Signals, code: int, *ignored: signal.S
     _live_on()
 
 
-@behaviour("ignores a cancel, and ends on SIGINT with exit code 42", "interrupts it when the grace has passed")
+@behaviour("ignores a cancel, and exits on SIGINT with exit code 42", "interrupts it after the grace")
 def ends_on_sigint(agent: Agent) -> None:
     _ends_on(agent, signal.SIGINT, 42)
 
 
-@behaviour("ignores a cancel and SIGINT, and ends on SIGTERM with exit code 43", "terminates it then")
+@behaviour("ignores a cancel and SIGINT, and exits on SIGTERM with exit code 43", "terminates it after that")
 def ends_on_sigterm(agent: Agent) -> None:
     _ends_on(agent, signal.SIGTERM, 43, signal.SIGINT)
 
@@ -107,7 +110,7 @@ def ignores_signals(agent: Agent) -> None:
     _live_on()
 
 
-@behaviour("stops itself by SIGSTOP in the middle of a run", "kills it when its limit has passed")
+@behaviour("stops itself by SIGSTOP in the middle of a run", "kills it after its time limit")
 def stops_itself(agent: Agent) -> None:
     agent.begin_run("before")
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -137,12 +140,12 @@ def _child(*, new_session: bool = False, stdout: bool = False, stubborn: bool = 
 
 
 def _leaves(agent: Agent, **kind: bool) -> NoReturn:
-    agent.until("session/prompt")
+    agent.wait_for("session/prompt")
     agent.say(str(_child(**kind)))
     sys.exit(0)
 
 
-@behaviour("ends in the middle of a run, and leaves a child in its group", ENDS)
+@behaviour("exits in the middle of a run, and leaves a child in its group", ENDS)
 def leaves_child(agent: Agent) -> None:
     _leaves(agent)
 
@@ -152,7 +155,7 @@ def leaves_nameless_child(agent: Agent) -> None:
     _leaves(agent, nameless=True)
 
 
-@behaviour("the same, with a child in a session of its own (setsid)", ENDS)
+@behaviour("the same, with a child in its own session (setsid)", ENDS)
 def leaves_child_in_own_session(agent: Agent) -> None:
     _leaves(agent, new_session=True)
 
@@ -167,9 +170,12 @@ def leaves_stubborn_child(agent: Agent) -> None:
     _leaves(agent, new_session=True, stdout=True, stubborn=True)
 
 
-@behaviour("has children in and outside its group, names all their processes, and goes on well", "ends them with it")
+@behaviour(
+    "has children in and outside its group, names all their processes, and continues normally",
+    "ends them with the agent",
+)
 def keeps_children(agent: Agent) -> None:
-    agent.until("session/prompt")
+    agent.wait_for("session/prompt")
     pids = (os.getpid(), _child(nameless=True), _child(new_session=True, stdout=True, stubborn=True))
     agent.say(" ".join(map(str, pids)))
     agent.end_run()
@@ -180,19 +186,19 @@ def _at_start(agent: Agent) -> None:
 
 
 def _in_initialize(agent: Agent) -> None:
-    agent.until("initialize")
+    agent.wait_for("initialize")
 
 
 def _after_initialize(agent: Agent) -> None:
-    agent.answer(agent.until("initialize"), agent.handshake())
+    agent.answer(agent.wait_for("initialize"), agent.handshake())
 
 
 def _in_session_new(agent: Agent) -> None:
-    agent.until("session/new")
+    agent.wait_for("session/new")
 
 
 def _while_idle(agent: Agent) -> None:
-    agent.answer(agent.until("session/new"), {"sessionId": agent.new_session()})
+    agent.answer(agent.wait_for("session/new"), {"sessionId": agent.new_session()})
 
 
 def _in_prompt(agent: Agent) -> None:
@@ -206,7 +212,7 @@ def _in_permission(agent: Agent) -> None:
 
 def _in_cancel(agent: Agent) -> None:
     _in_prompt(agent)
-    agent.until("session/cancel")
+    agent.wait_for("session/cancel")
     agent.say(" more")
 
 
@@ -218,19 +224,19 @@ def _after_the_run(agent: Agent) -> None:
 LAST_WORDS = b"rogue: leaving now\n"
 
 STATES: dict[str, tuple[str, Callable[[Agent], None], str]] = {
-    "at_start": ("before it has read anything", _at_start, "says how it ended, with its last words on stderr"),
+    "at_start": ("before it has read anything", _at_start, "reports how it exited, with its last line of stderr"),
     "in_initialize": ("instead of answering `initialize`", _in_initialize, "the same"),
-    "after_initialize": ("right after `initialize`", _after_initialize, "fails what is asked of it next"),
+    "after_initialize": ("right after `initialize`", _after_initialize, "fails the next request"),
     "in_session_new": ("instead of answering `session/new`", _in_session_new, "fails the request"),
-    "while_idle": ("between two runs", _while_idle, "tells the session, and fails what is asked of it next"),
-    "in_prompt": ("in the middle of a run", _in_prompt, "keeps the words so far; the run ends as interrupted"),
+    "while_idle": ("between two runs", _while_idle, "reports an error in the session, and fails the next request"),
+    "in_prompt": ("in the middle of a run", _in_prompt, "keeps the text so far; the run is interrupted"),
     "in_permission": (
         "while its permission request is pending",
         _in_permission,
-        "the same, and withdraws the question",
+        "the same, and withdraws the permission request",
     ),
-    "in_cancel": ("when it is cancelled", _in_cancel, "keeps every word; the run ends as cancelled"),
-    "after_the_run": ("right after its run", _after_the_run, "the run went well; fails what is asked next"),
+    "in_cancel": ("when it is cancelled", _in_cancel, "loses no text; the run is cancelled"),
+    "after_the_run": ("right after its run", _after_the_run, "the run succeeds; fails the next request"),
 }
 CODES = (0, 1, 127)
 
@@ -253,14 +259,14 @@ for _state, (_when, _reach, _good) in STATES.items():
     for _code in CODES:
         _register(
             f"exits_{_state}_with_{_code}",
-            f"ends {_when}, with exit code {_code}",
+            f"exits {_when}, with exit code {_code}",
             _good,
             _reach,
             partial(os._exit, _code),
         )
     _register(
         f"exits_{_state}_by_sigkill",
-        f"ends {_when}, by SIGKILL",
+        f"exits {_when}, by SIGKILL",
         _good,
         _reach,
         partial(_leave_by_signal, signal.SIGKILL),
