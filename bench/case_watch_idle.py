@@ -21,7 +21,7 @@ def run(settings: Settings, peers: Peers) -> Case:
     filled: dict[int, float] = {}
     for count, folder in folders.items():
         folder.mkdir()
-        settings.say(f"watch-idle: writing and taking in {count:,} files")
+        settings.say(f"watch-idle: writing and importing {count:,} files")
         filled[count] = python_client(sys.executable, "watch_idle", "prepare", str(folder), str(count)).number("start")
 
     def contender(how: str, count: int) -> Contender:

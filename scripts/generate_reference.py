@@ -37,7 +37,7 @@ NOTE = "<!-- Written by scripts/generate_reference.py: change the code's docstri
 WHICH_ONE = (
     ("one answer", ("run", "run_sync"), "in this process"),
     ("a conversation, or events while the agent works", ("open_session", "open_session_sync"), "in this process"),
-    ("to continue a session from its snapshot", ("resume_session", "resume_session_sync"), "in this process"),
+    ("to continue a session by its handle", ("resume_session", "resume_session_sync"), "in this process"),
     ("a value of a Python type, or Python functions as tools", ("evaluate", "evaluate_sync"), "in this process"),
     ("the same sessions as the page", ("Client", "SyncClient"), "on a server"),
 )

@@ -14,6 +14,9 @@ import pytest
 from dragoman import errors, events
 from dragoman.cli import exits
 from dragoman.cli.run import EPILOG
+from dragoman.config import Access
+from dragoman.journal.entry import Origin
+from dragoman.protocol.messages import Scope
 from translate.claude_talk import SESSION, Transcript
 
 from . import examples
@@ -147,6 +150,24 @@ def test_the_readme_names_both_commands_and_the_index_every_page() -> None:
     pages = {path.relative_to(ROOT / "docs") for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")}
     listed = {Path(target.partition("#")[0]) for target in re.findall(r"\]\(([^)]+\.md[^)]*)\)", index)}
     assert {page for page in pages if page.parent.name != "adr"} - {Path("index.md")} - listed == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [("origin", get_args(Origin)), ("access", get_args(Access)), ("token", get_args(Scope))],
+    ids=["origin", "access", "scope"],
+)
+def test_the_glossary_lists_the_values_that_the_code_knows(word: str, values: tuple[str, ...]) -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    [row] = re.findall(rf"^\| \*\*{word}\*\* \| (.+) \|$", glossary, re.MULTILINE)
+    assert values
+    assert {value for value in values if f"`{value}`" not in row} == set()
+
+
+def test_every_word_of_the_glossary_is_defined_once() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Words with more than one")[0]
+    words = re.findall(r"^\| \*\*([^*]+)\*\* \|", glossary, re.MULTILINE)
+    assert sorted(words) == sorted(set(words))
 
 
 def test_the_guide_lists_every_exit_code() -> None:
