@@ -38,7 +38,7 @@ from evaluation.acting import acting, hands, runtime_on
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 QUICK = RetryPolicy(backoff=0.0)
 
 
@@ -52,7 +52,7 @@ async def evaluated(
     agent: Any, prompt: Any = "Which item?", *, clock: Clock = SYSTEM_CLOCK, **options: Any
 ) -> PromptResponse[Any]:
     limits = Limits(cancel_timeout=2, close_timeout=1)
-    async with asyncio.timeout(LIMIT), runtime_on(agent, limits=limits, clock=clock) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), runtime_on(agent, limits=limits, clock=clock) as runtime:
         response: PromptResponse[Any] = await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
         return response
 
@@ -349,7 +349,7 @@ async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent
         async with hands(turn) as tools:
             await turn.say((await tools.call("wait", {}, report=False))[1])
 
-    async with asyncio.timeout(LIMIT), runtime_on(script, clock=clock) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), runtime_on(script, clock=clock) as runtime:
         response = await evaluate(runtime, "go", tools=[wait], idle_limit=40.0, retry=NO_RETRY)
     assert response.text == "done"
 
@@ -445,12 +445,19 @@ async def test_a_budget_that_is_found_used_up_when_all_is_done_is_told_in_the_st
 
 
 async def test_a_budget_of_seconds_is_named_as_such() -> None:
+    clock, has_begun = ManualClock(), asyncio.Event()
+
     async def script(turn: Turn) -> object:
         await turn.say("hm")
+        has_begun.set()
         return await turn.wait_cancelled()
 
+    evaluation = asyncio.ensure_future(evaluated(script, budget=Budget(seconds=30), deadline=60, clock=clock))
+    await has_begun.wait()
+    await clock.wait_for_timers()
+    clock.advance(30.0)
     with pytest.raises(BudgetExceeded) as failed:
-        await evaluated(script, budget=Budget(seconds=0.3), deadline=60)
+        await evaluation
     assert failed.value.budget == "seconds"
     assert failed.value.result.stats.limit == "seconds"
 
@@ -710,7 +717,7 @@ async def test_who_stops_waiting_leaves_nothing_running() -> None:
     agent = acting(script)
     async with runtime_on(agent) as runtime:
         waiting = asyncio.ensure_future(evaluate(runtime, "go", output_type=int))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await begun.wait()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -24,7 +24,7 @@ from dragoman.testing.leaks import nothing_left
 
 from .mcp_client import WAYS, joined, text_of
 
-LIMIT = 30.0
+TIMEOUT_S = 30.0
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -46,7 +46,7 @@ class Shelf:
 
 @pytest.fixture(autouse=True)
 async def bounded() -> AsyncIterator[None]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         yield
 
 
@@ -182,7 +182,7 @@ async def test_a_result_over_the_limit_is_an_error_that_says_so() -> None:
 
 @every_way
 async def test_calls_without_a_shared_state_run_at_the_same_time(way: str) -> None:
-    barrier = threading.Barrier(2, timeout=LIMIT)
+    barrier = threading.Barrier(2, timeout=TIMEOUT_S)
     meeting = asyncio.Barrier(2)
 
     def plain() -> str:
@@ -262,13 +262,13 @@ async def test_closing_ends_calls_that_never_return_and_what_they_did_is_undone_
     def stuck(ctx: ToolContext) -> str:
         ctx.state.items.append("half done")
         begun.set()
-        released.wait(LIMIT)
+        released.wait(TIMEOUT_S)
         return "too late"
 
     server = ToolServer([stuck], state=state)
     async with server, joined(server, "stdio") as agent:
         call = asyncio.create_task(agent.call_tool("stuck", {}))
-        await asyncio.to_thread(begun.wait, LIMIT)
+        await asyncio.to_thread(begun.wait, TIMEOUT_S)
         await server.close()
         result = await call
         assert (result.is_error, text_of(result)) == (True, "the call was cancelled")
@@ -308,7 +308,7 @@ def post(server: ToolServer, **headers: str) -> httpx.Response:
     }
     sent = {name: value for name, value in request_headers.items() if value}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    return httpx.post(server.url, json=ping, headers=sent, timeout=LIMIT, trust_env=False)
+    return httpx.post(server.url, json=ping, headers=sent, timeout=TIMEOUT_S, trust_env=False)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ async def test_an_agent_that_stays_connected_holds_up_no_end() -> None:
         async with joined(server, "http") as one, joined(server, "stdio") as other:
             await one.call_tool("lookup", {"sku": "a"})
             await other.call_tool("lookup", {"sku": "a"})
-            async with asyncio.timeout(LIMIT / 3):
+            async with asyncio.timeout(TIMEOUT_S / 3):
                 await server.close()
 
 

@@ -23,7 +23,7 @@ from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.vocabulary import McpServerStdio
 
-LIMIT = 30.0
+TIMEOUT_S = 30.0
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -41,7 +41,7 @@ LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 @pytest.fixture(autouse=True)
 async def bounded() -> AsyncIterator[None]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         yield
 
 

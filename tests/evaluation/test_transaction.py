@@ -14,14 +14,14 @@ import pytest
 
 from dragoman.evaluation.transaction import STATE_LOCKS, Work, perform
 
-LIMIT = 30.0
+TIMEOUT_S = 30.0
 
 plain_or_async = pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
 
 
 @pytest.fixture(autouse=True)
 async def bounded() -> AsyncIterator[None]:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         yield
 
 
@@ -138,10 +138,10 @@ async def test_a_cancelled_plain_call_keeps_the_turn_until_it_comes_back_and_is_
     def slow() -> None:
         state["count"] = 2
         begun.set()
-        free.wait(LIMIT)
+        free.wait(TIMEOUT_S)
 
     call = asyncio.create_task(perform(slow, plain=True, state=state, at_work=at_work))
-    await asyncio.to_thread(begun.wait, LIMIT)
+    await asyncio.to_thread(begun.wait, TIMEOUT_S)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert call.cancelled()
@@ -164,16 +164,16 @@ def test_a_plain_call_that_outlives_its_loop_is_undone_and_gives_the_turn_back()
         threads.append(threading.current_thread())
         state["count"] = 2
         begun.set()
-        free.wait(LIMIT)
+        free.wait(TIMEOUT_S)
 
     async def cut_short() -> None:
         call = asyncio.create_task(perform(slow, plain=True, state=state))
-        await asyncio.to_thread(begun.wait, LIMIT)
+        await asyncio.to_thread(begun.wait, TIMEOUT_S)
         call.cancel()
 
     asyncio.run(cut_short())  # it does not wait for the thread
     free.set()
-    threads[0].join(LIMIT)
+    threads[0].join(TIMEOUT_S)
     assert state == {"count": 1}
     assert not STATE_LOCKS.in_use
 

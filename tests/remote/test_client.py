@@ -17,7 +17,7 @@ from dragoman.remote.client import Client
 from dragoman.session import ports
 from remote.real_server import RealServer, real_server
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 
 
 async def test_a_wrong_token_is_a_clear_error(server: RealServer) -> None:
@@ -29,7 +29,7 @@ async def test_a_wrong_token_is_a_clear_error(server: RealServer) -> None:
 
 
 async def test_a_token_that_may_only_look_cannot_drive(server: RealServer, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client("view") as client:
+    async with asyncio.timeout(TIMEOUT_S), server.client("view") as client:
         with pytest.raises(ServerRefused, match="scope prompt"):
             await client.open_session("demo", cwd=folder)
 
@@ -81,19 +81,19 @@ async def test_what_cannot_cross_is_said_and_not_left_out(client: Client, folder
 
 
 async def test_a_folder_that_the_server_has_not_is_a_clear_error(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(InputError, match="not a folder on this machine"):
             await client.open_session("demo", cwd=folder / "not there")
 
 
 async def test_an_agent_that_the_server_has_not_is_a_clear_error(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(DragomanError, match="no-such-agent"):
             await client.open_session("no-such-agent", cwd=folder)
 
 
 async def test_a_session_that_is_not_there_is_a_clear_error(client: Client) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(ServerRefused, match="there is no session") as refused:
             await client.session("0123456789ab")
         assert refused.value.kind == "not_found"
@@ -102,7 +102,7 @@ async def test_a_session_that_is_not_there_is_a_clear_error(client: Client) -> N
 
 
 async def test_a_session_that_someone_deletes_is_over(server: RealServer, client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client("admin") as other:
+    async with asyncio.timeout(TIMEOUT_S), server.client("admin") as other:
         session = await client.open_session("demo", cwd=folder)
         run = session.run("slow 1000")
         async for event in run:
@@ -115,7 +115,7 @@ async def test_a_session_that_someone_deletes_is_over(server: RealServer, client
 
 
 async def test_closing_twice_and_late_is_fine(server: RealServer, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         client = server.client()
         session = await client.open_session("demo", cwd=folder)
         await client.close()
@@ -129,7 +129,7 @@ async def test_closing_twice_and_late_is_fine(server: RealServer, folder: Path) 
 
 async def test_a_session_is_had_once_by_a_client(client: Client, folder: Path) -> None:
     agents: ports.AgentClient = client  # a type checker looks at this
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         with pytest.raises(InputError, match=r"already has session \w+"):
             await client.session(session.id)
         with pytest.raises(InputError, match=r"already has session \w+"):
@@ -139,7 +139,7 @@ async def test_a_session_is_had_once_by_a_client(client: Client, folder: Path) -
 
 async def test_a_certificate_of_the_servers_own_is_trusted_by_its_fingerprint(home: Path, folder: Path) -> None:
     certificate = generated_certificate(home, ["desk.local"])
-    async with asyncio.timeout(LIMIT_S), real_server(home, server_context(certificate, None)) as server:
+    async with asyncio.timeout(TIMEOUT_S), real_server(home, server_context(certificate, None)) as server:
         async with server.client(fingerprint=fingerprint(certificate)) as client:
             assert not await client.sessions()
         stranger = server.client()

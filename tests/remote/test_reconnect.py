@@ -24,7 +24,7 @@ from dragoman.remote.client import Client
 from remote.proxy import proxy_to
 from remote.real_server import RealServer
 
-LIMIT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def words(received: list[Event]) -> str:
@@ -37,7 +37,7 @@ async def test_a_connection_that_breaks_at_any_point_loses_and_doubles_nothing(
 ) -> None:
     chosen = random.Random(seed)
     expected = "".join(f"chunk {number}\n" for number in range(1, 2001))
-    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire:
+    async with asyncio.timeout(TIMEOUT_S), proxy_to(server.port) as wire:
         wire.after = lambda: chosen.randrange(1_000, 700_000)
         async with Client(wire.url, server.token()) as client, client.open_session("demo", cwd=folder) as session:
             for _ in range(3):
@@ -55,7 +55,7 @@ async def test_a_connection_that_breaks_at_any_point_loses_and_doubles_nothing(
 async def test_what_was_under_way_when_the_connection_broke_is_done_once(
     way: Literal["lost", "heard"], server: RealServer, folder: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
+    async with asyncio.timeout(TIMEOUT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
         wire.next_said = way
         session = await client.open_session("demo", cwd=folder)
         for number in range(3):
@@ -76,7 +76,7 @@ async def test_a_question_is_asked_once_however_often_the_connection_breaks(serv
         wire.cut()
         return True
 
-    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
+    async with asyncio.timeout(TIMEOUT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
         session = await client.open_session("demo", cwd=folder, on_permission=ask)
         received = [event async for event in session.run("permission")]
     assert len(asked_request) == 1
@@ -86,7 +86,11 @@ async def test_a_question_is_asked_once_however_often_the_connection_breaks(serv
 
 async def test_a_client_that_has_waited_long_enough_says_so(server: RealServer, folder: Path) -> None:
     token = server.token()
-    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, token, patience=0.2) as client:
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        proxy_to(server.port) as wire,
+        Client(wire.url, token, patience=0.2) as client,
+    ):
         session = await client.open_session("demo", cwd=folder)
         run, queued = session.run("slow 1000"), session.run("hello")
         async for event in run:
@@ -105,7 +109,7 @@ async def test_a_client_that_has_waited_long_enough_says_so(server: RealServer, 
 
 
 async def test_a_server_that_ends_and_comes_back_has_ended_what_ran(server: RealServer, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client() as client:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as client:
         session = await client.open_session("demo", cwd=folder)
         await session.run("hello")
         run = session.run("slow 1000")
@@ -142,7 +146,7 @@ async def test_a_server_that_was_killed_leaves_its_runs_interrupted(home: Path, 
 
     process = await serve()
     try:
-        async with asyncio.timeout(LIMIT_S), Client(f"http://127.0.0.1:{port}", token) as client:
+        async with asyncio.timeout(TIMEOUT_S), Client(f"http://127.0.0.1:{port}", token) as client:
             session = await client.open_session("demo", cwd=folder)
             run = session.run("slow 1000")
             async for event in run:

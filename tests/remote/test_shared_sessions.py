@@ -16,7 +16,7 @@ from dragoman.record.events import Event
 from dragoman.remote.client import Client
 from remote.real_server import RealServer
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Heard:
@@ -50,7 +50,7 @@ def received(heard: Heard, run_id: str) -> list[Event]:
 
 async def test_who_attaches_is_told_the_same_as_who_opened(server: RealServer, client: Client, folder: Path) -> None:
     heard = Heard()
-    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         await session.run("hello")
         async with other.session(session.id, on_event=heard) as attached:
             assert [message.text for message in attached.fold.messages] == [
@@ -68,7 +68,7 @@ async def test_who_attaches_is_told_the_same_as_who_opened(server: RealServer, c
 
 async def test_who_attaches_while_it_runs_is_told_its_end(server: RealServer, client: Client, folder: Path) -> None:
     heard = Heard()
-    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         run = session.run("slow 1000")
         async for event in run:
             if isinstance(event, events.AssistantDelta):
@@ -84,7 +84,7 @@ async def test_who_attaches_while_it_runs_is_told_its_end(server: RealServer, cl
 
 
 async def test_prompts_of_two_clients_wait_for_each_other(server: RealServer, client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         attached = await other.session(session.id)
         first = session.run("slow 1000")
         async for event in first:
@@ -120,7 +120,7 @@ async def test_the_first_answer_counts_and_the_other_is_asked_no_further(
         return True
 
     heard = Heard()
-    async with asyncio.timeout(LIMIT_S), server.client() as other:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as other:
         session = await client.open_session("demo", cwd=folder, on_permission=think)
         attached = await other.session(session.id, on_event=heard)
         run = session.run("permission")
@@ -143,7 +143,7 @@ async def test_a_question_is_answered_by_the_program(client: Client, folder: Pat
         questions.append(question)
         return question.accept({**question.defaults, "colour": "green", "name": "Ada"})
 
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder, on_question=answer) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder, on_question=answer) as session:
         result = await session.run("ask me")
         assert result.status == "success"
         assert [(question.agent, question.session_id) for question in questions] == [("demo", session.id)]
@@ -160,7 +160,7 @@ async def test_a_question_that_waits_is_asked_of_who_comes_later(
         assert request.session_id == session.id
         return True
 
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder, on_event=heard) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder, on_event=heard) as session:
         run = session.run("permission")
         await heard.until(lambda event: isinstance(event, events.PermissionRequested))
         async with server.client() as other, other.session(session.id, on_permission=allow):
@@ -181,7 +181,7 @@ async def test_a_permission_request_is_the_same_as_here(client: Client, folder: 
 
     for prompt in ("edit notes.txt", "run echo hi", "permission"):
         asked_request.clear()
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             async with dragoman.open_session("demo", cwd=folder, on_permission=refuse) as session:
                 await session.run(prompt)
             async with client.open_session("demo", cwd=folder, on_permission=refuse) as remote:
@@ -193,7 +193,7 @@ async def test_a_permission_request_is_the_same_as_here(client: Client, folder: 
 
 
 async def test_a_session_that_was_left_goes_on(server: RealServer, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async with server.client() as client:
             session = await client.open_session("demo", cwd=folder)
             await session.run("hello")
@@ -211,7 +211,7 @@ async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
 
     monkeypatch.setattr(runs, "MAX_WAITING_EVENTS", 200)
     monkeypatch.setattr(runs, "RESUME_READING_EVENTS", 50)
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         run = session.run("stream 20000")
         seen: list[str] = []
         most = 0
@@ -227,7 +227,7 @@ async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
 
 
 async def test_settings_are_seen_when_they_are_set(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         for category, switch in (("model", session.set_model), ("thought_level", session.set_reasoning_effort)):
             setting = session.fold.setting(category)
             assert isinstance(setting, rows.Setting)

@@ -12,12 +12,12 @@ import pytest
 
 from dragoman.session.login import run_in_foreground
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 
 async def run(program: str, **env: str) -> int:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         return await run_in_foreground([sys.executable, "-I", "-c", program], env={**os.environ, **env}, cwd=None)
 
 
@@ -56,7 +56,7 @@ async def test_who_gives_up_leaves_no_program(deaf: bool, tmp_path: Path) -> Non
     )
     try:
         running = asyncio.create_task(run(program))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             await ready.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -18,6 +18,7 @@ from dragoman.proc.reaper import reaper
 from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.memory import TIMEOUT_S, config, play, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
@@ -92,9 +93,13 @@ async def test_nobodys_answer_is_a_refusal_when_the_limit_is_over() -> None:
     async def script(turn: Turn) -> None:
         await turn.say(f"took {await turn.ask_permission()}")
 
-    limits = Limits(permission_timeout=0.01)
-    async with session_of(script, runtime={"limits": limits}, on_permission=answer_later) as session:
-        assert (await session.run("go")).text == "took reject"
+    clock = ManualClock()
+    options = {"limits": Limits(permission_timeout=60.0), "clock": clock}
+    async with session_of(script, runtime=options, on_permission=answer_later) as session:
+        run = session.run("go")
+        await clock.wait_for_timers()
+        clock.advance(60.0)
+        assert (await run).text == "took reject"
 
 
 # -- rules

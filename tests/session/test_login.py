@@ -21,7 +21,7 @@ from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.wire.connection import RpcRefusal
 
-LIMIT = 30.0
+TIMEOUT_S = 30.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 WAYS = [{"id": "browser", "name": "In the browser"}, {"id": "key", "name": "A key"}]
@@ -80,7 +80,7 @@ SPEC = AgentSpec(command=["memory"], name="Memory")
 
 async def test_a_login_counts_when_a_new_process_opens_a_session() -> None:
     vendor = Vendor()
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         assert [way.id for way in doing.methods] == ["browser", "key"]
         with pytest.raises(AuthenticationRequired):
             await doing.verify()
@@ -96,7 +96,7 @@ async def test_a_login_counts_when_a_new_process_opens_a_session() -> None:
 
 async def test_what_the_agent_says_of_itself_is_not_taken_for_a_login() -> None:
     vendor = Vendor(keeps=False)
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         await doing.carry_out(method(doing, "browser"))
         with pytest.raises(AuthenticationRequired):
             await doing.verify()
@@ -104,7 +104,7 @@ async def test_what_the_agent_says_of_itself_is_not_taken_for_a_login() -> None:
 
 async def test_a_login_that_fails_tells_the_agents_reason() -> None:
     vendor = Vendor()
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         with pytest.raises(RequestFailed, match="the key is wrong"):
             await doing.carry_out(method(doing, "key"))
 
@@ -112,7 +112,7 @@ async def test_a_login_that_fails_tells_the_agents_reason() -> None:
 async def test_logging_out_is_asked_of_the_agent() -> None:
     vendor = Vendor()
     vendor.logged_in = True
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         await doing.log_out()
     assert not vendor.logged_in
 
@@ -120,7 +120,7 @@ async def test_logging_out_is_asked_of_the_agent() -> None:
 async def test_the_presets_own_method_is_not_used_before_one_is_chosen() -> None:
     vendor = Vendor()
     spec = AgentSpec(command=["memory"], auth_method="key")
-    async with asyncio.timeout(LIMIT), Login(spec, runtime=vendor.runtime):
+    async with asyncio.timeout(TIMEOUT_S), Login(spec, runtime=vendor.runtime):
         assert vendor.heard(0) == ["initialize"]
         offered_capabilities = vendor.agents[0].heard[0].params["clientCapabilities"]
         assert offered_capabilities["_meta"] == {"terminal-auth": True}
@@ -143,7 +143,7 @@ async def test_what_the_agent_asks_during_its_login_is_answered() -> None:
         questions.append(question)
         return {"account": "ada"}
 
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime, on_question=on_question) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime, on_question=on_question) as doing:
         await doing.carry_out(method(doing, "browser"))
         await doing.verify()
     assert [(question.message, question.session_id) for question in questions] == [("Which account?", None)]
@@ -196,7 +196,7 @@ def program(tmp_path: Path) -> AgentSpec:
 async def test_a_terminal_method_runs_the_agents_own_program(
     program: AgentSpec, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with asyncio.timeout(LIMIT), Login(program) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         await doing.carry_out(method(doing, "ada"))
         assert capfd.readouterr().out == "logging in as ada\n"
         await doing.verify()
@@ -206,7 +206,7 @@ async def test_an_agent_whose_command_is_relative_is_found_every_time(
     program: AgentSpec, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(Path(program.command[1]).parent)
-    async with asyncio.timeout(LIMIT), Login(AgentSpec(command=[sys.executable, "agent.py"])) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(AgentSpec(command=[sys.executable, "agent.py"])) as doing:
         with pytest.raises(AuthenticationRequired):
             await doing.verify()  # the relative command was found: it is the agent that refuses
         await doing.carry_out(method(doing, "ada"))
@@ -215,7 +215,7 @@ async def test_an_agent_whose_command_is_relative_is_found_every_time(
 
 
 async def test_a_terminal_method_that_fails_is_no_login(program: AgentSpec) -> None:
-    async with asyncio.timeout(LIMIT), Login(program) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         with pytest.raises(AuthenticationRequired, match="the login of Program ended with exit code 3"):
             await doing.carry_out(method(doing, "nobody"))
         with pytest.raises(AuthenticationRequired):
@@ -223,7 +223,7 @@ async def test_a_terminal_method_that_fails_is_no_login(program: AgentSpec) -> N
 
 
 async def test_a_program_that_is_not_there_is_told(program: AgentSpec) -> None:
-    async with asyncio.timeout(LIMIT), Login(program) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         with pytest.raises(StartError, match="/nowhere/at-all cannot be started"):
             await doing.carry_out(method(doing, "gone"))
 
@@ -232,7 +232,7 @@ async def test_a_key_that_is_not_set_is_told_and_never_asked_for(
     program: AgentSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PROOF_KEY", raising=False)
-    async with asyncio.timeout(LIMIT), Login(program) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         with pytest.raises(AuthenticationRequired, match="PROOF_KEY is not set") as failed:
             await doing.carry_out(method(doing, "variable"))
         assert "https://a.example" in failed.value.guidance
@@ -241,7 +241,7 @@ async def test_a_key_that_is_not_set_is_told_and_never_asked_for(
 
 
 async def test_a_method_of_an_unknown_kind_is_not_tried(program: AgentSpec) -> None:
-    async with asyncio.timeout(LIMIT), Login(program) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         with pytest.raises(InputError, match="does not know"):
             await doing.carry_out(method(doing, "face"))
 
@@ -260,7 +260,7 @@ async def test_a_login_that_is_given_up_is_taken_back_from_the_agent() -> None:
 
     vendor = Vendor()
     vendor.authenticate = never  # type: ignore[method-assign]  # this agent's own way
-    async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime, on_diagnostic=heard) as doing:
+    async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime, on_diagnostic=heard) as doing:
         task = asyncio.create_task(doing.carry_out(method(doing, "browser")))
         await waiting.wait()
         task.cancel()

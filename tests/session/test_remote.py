@@ -22,6 +22,7 @@ from dragoman.session.options import SessionConfig
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing import conformance
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.demo import demo_in_memory
 from dragoman.testing.scripted import AgentMain, ScriptedAgent, Turn
 from dragoman.workspace import Workspace
@@ -276,13 +277,17 @@ async def test_a_refused_notification_is_found_in_the_diagnostics(tmp_path: Path
 
     agent = ScriptedAgent(until_cancelled)
     async with HttpServer(agent.main).running() as server:
-        spec, limits = AgentSpec(url=server.url), Limits(cancel_timeout=0.2, close_timeout=0.2)
-        async with AgentRuntime(spec, limits=limits) as runtime:
+        clock, limits, refused = ManualClock(), Limits(cancel_timeout=60.0, close_timeout=2), asyncio.Event()
+        spec = AgentSpec(url=server.url)
+        async with AgentRuntime(spec, limits=limits, clock=clock, on_diagnostic=lambda _: refused.set()) as runtime:
             server.refusals["session/cancel"] = 500
             session = await runtime.open_session(config(tmp_path))
             run = session.run("go")
             await agent.hears("session/prompt")
-            await run.cancel()
+            cancelling = asyncio.ensure_future(run.cancel())
+            await refused.wait()
+            clock.advance(60.0)
+            await cancelling
             assert (await run).status == "cancelled", "by the end of the connection, since it is not heard otherwise"
         complaints = [entry.text for entry in runtime.diagnostics.recent if entry.kind == "stderr"]
         assert any("session/cancel" in text and "HTTP 500, not today" in text for text in complaints), complaints

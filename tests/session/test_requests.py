@@ -22,6 +22,7 @@ from dragoman.errors import (
 from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from dragoman.wire.connection import RpcRefusal
@@ -102,9 +103,10 @@ async def test_a_request_without_answer_ends_in_time_and_is_withdrawn() -> None:
         agent.complain("waiting for the moon")
         return await never(request)
 
-    agent = ScriptedAgent(answers={"session/new": new})
-    async with runtime_of(agent, limits=Limits(request_timeout=0.05)) as runtime:
-        with pytest.raises(RequestTimeout, match=r"session/new within 0\.05 s.*\nwaiting for the moon") as failed:
+    agent, clock = ScriptedAgent(answers={"session/new": new}), ManualClock()
+    options = {"limits": Limits(request_timeout=60.0), "clock": clock}
+    async with runtime_of(agent, on_diagnostic=lambda entry: clock.advance(60.0), **options) as runtime:
+        with pytest.raises(RequestTimeout, match=r"session/new within 60 s.*\nwaiting for the moon") as failed:
             await runtime.open_session(config())
         assert (failed.value.method, failed.value.category) == ("session/new", "transient")
         await agent.hears("$/cancel_request")
@@ -359,13 +361,18 @@ async def test_closing_is_done_once_however_many_ask_and_give_up() -> None:
         await turn.never()
 
     agent = ScriptedAgent(script, capabilities={"sessionCapabilities": {"close": {}}}, answers={"session/close": {}})
-    async with runtime_of(agent, limits=Limits(cancel_timeout=0.1, close_timeout=0.05)) as runtime:
+    clock = ManualClock()
+    async with runtime_of(agent, limits=Limits(cancel_timeout=60.0, close_timeout=0.05), clock=clock) as runtime:
         session = await runtime.open_session(config())
         run = session.run("go")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await runtime.close()
-        await asyncio.gather(runtime.close(), session.close(), runtime.close())
+        closing = asyncio.ensure_future(runtime.close())
+        await clock.wait_for_timers()  # the agent was asked to stop, and does not
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        closings = asyncio.gather(runtime.close(), session.close(), runtime.close())
+        clock.advance(60.0)
+        await closings
         assert (await run).status == "cancelled"
         assert runtime._link is not None
         assert runtime._link.exit_code is not None

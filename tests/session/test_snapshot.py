@@ -18,6 +18,7 @@ from dragoman.hub.local import open_session, resume_session
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.memory import TIMEOUT_S, config, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.wire import vocabulary as acp
@@ -270,10 +271,12 @@ async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> No
     choice = {"type": "select", "id": "speed", "name": "Speed", "currentValue": "slow", "options": []}
     modes = {"configOptions": [choice]}
     tries: list[str] = []
+    clock = ManualClock()
 
     async def switch(request: ReceivedRequest) -> object:
         tries.append(request.params["value"])
         if len(tries) == 1:
+            clock.advance(60.0)
             await asyncio.Event().wait()  # it never answers
         return {"configOptions": []}
 
@@ -281,7 +284,7 @@ async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> No
         capabilities=EVERYTHING, answers={"session/resume": modes, "session/set_config_option": switch}
     )
     handle = SessionHandle(session_id="s", agent_session_id="a", cwd="/", options={"speed": "fast"})
-    async with runtime_of(agent, limits=Limits(request_timeout=0.2)) as runtime:
+    async with runtime_of(agent, limits=Limits(request_timeout=60.0), clock=clock) as runtime:
         with pytest.raises(RequestTimeout):
             await runtime.resume_session(handle)
         assert (await runtime.resume_session(handle)).status() == "idle"

@@ -16,6 +16,7 @@ from dragoman.errors import (
     RequestFailed,
     RequestTimeout,
 )
+from dragoman.testing.clock import ManualClock
 from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, RpcConnection, RpcRefusal
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
 from dragoman.wire.transport import MemoryTransport, memory_pair
@@ -83,9 +84,14 @@ async def handler() -> RecordingHandler:
 
 
 @pytest.fixture
-async def ends(handler: RecordingHandler) -> AsyncIterator[tuple[RpcConnection, OtherSide]]:
+async def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def ends(handler: RecordingHandler, clock: ManualClock) -> AsyncIterator[tuple[RpcConnection, OtherSide]]:
     ours, theirs = memory_pair()
-    connection = RpcConnection(ours, handler, line_limit=100_000)
+    connection = RpcConnection(ours, handler, line_limit=100_000, clock=clock)
     yield connection, OtherSide(theirs)
     await connection.close()
 
@@ -125,11 +131,14 @@ async def test_errors_become_exceptions_by_their_code(ends: tuple[RpcConnection,
 
 
 async def test_a_request_that_times_out_is_cancelled_and_its_late_answer_is_noise(
-    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
+    ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler, clock: ManualClock
 ) -> None:
     connection, other = ends
-    with pytest.raises(RequestTimeout, match="session/new") as caught:
-        await connection.request("session/new", {}, timeout=0.01)
+    requesting = asyncio.ensure_future(connection.request("session/new", {}, timeout=60.0))
+    await clock.wait_for_timers()
+    clock.advance(60.0)
+    with pytest.raises(RequestTimeout, match="session/new within 60 s") as caught:
+        await requesting
     assert caught.value.category == "transient"
     request = await other.hear()
     cancel = await other.hear()

@@ -18,7 +18,7 @@ from dragoman.wire.transport import MemoryTransport, memory_pair
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
-LIMIT = 10.0
+TIMEOUT_S = 10.0
 
 
 def chunk(text: str, **more: Any) -> bytes:
@@ -130,7 +130,7 @@ async def test_a_peer_that_does_not_read_answers_is_not_read() -> None:
         await turns()
     # The answers to the first fill the pipe; those who wait for it keep their places.
     assert len(handler.messages) < 4 * MAX_CONCURRENT_REQUESTS
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         answers = b""
         while answers.count(b"\n") < 10 * MAX_CONCURRENT_REQUESTS:
             answers += await theirs.read()
@@ -148,7 +148,7 @@ async def test_an_answer_on_its_way_cannot_be_taken_back_to_make_room() -> None:
         theirs.write(json.dumps({"method": "$/cancel_request", "params": {"requestId": number}}).encode() + b"\n")
     await turns()
     assert len([each for each in handler.messages if isinstance(each, Request)]) < 4 * MAX_CONCURRENT_REQUESTS
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         theirs.close()
         reading = asyncio.create_task(_read_all(theirs))
         await connection.wait_ended()
@@ -174,7 +174,7 @@ async def test_the_end_of_the_other_side_is_noticed_with_no_room_left() -> None:
     await turns()
     assert len(handler.messages) == MAX_CONCURRENT_REQUESTS
     gone.set()
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(AgentCrashed, match="it is gone"):
             await connection.result(call)
         await connection.close()
@@ -186,7 +186,7 @@ async def test_a_request_too_long_to_read_is_refused() -> None:
     connection = RpcConnection(ours, Silent(), line_limit=1000)
     theirs.write(json.dumps({"id": "w", "method": "fs/write_text_file", "params": {"content": "x" * 2000}}).encode())
     theirs.write(b"\n")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         refused = json.loads(await theirs.read())
         assert (refused["id"], refused["error"]["code"]) == ("w", -32600)
         assert "fs/write_text_file" in refused["error"]["message"]
@@ -202,7 +202,7 @@ async def test_an_answer_that_cannot_be_written_as_json_becomes_an_error_answer(
 
     connection = RpcConnection(ours, Wrong())
     ask(theirs, range(1, 2))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(TIMEOUT_S):
         assert json.loads(await theirs.read())["error"]["code"] == -32603
         await connection.close()
 

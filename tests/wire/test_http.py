@@ -12,7 +12,7 @@ from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire.http import HttpTransport, connect_http
 from session.servers import Connected, HttpServer, settled
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 class Client:
@@ -46,7 +46,7 @@ class Client:
 @asynccontextmanager
 async def client_of(agent: ScriptedAgent) -> AsyncIterator[Client]:
     complaints: list[str] = []
-    async with asyncio.timeout(LIMIT), HttpServer(agent.main).running() as server:
+    async with asyncio.timeout(TIMEOUT_S), HttpServer(agent.main).running() as server:
         transport = await connect_http(server.url, on_diagnostic=complaints.append)
         client = Client(server, transport)
         try:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from dragoman.wire.http import EventReader, EventTooLong
 
-LIMIT = 10_000
+MAX_EVENT_BYTES = 10_000
 
 
 def events_of(*chunks: bytes) -> list[bytes]:
-    reader = EventReader(LIMIT)
+    reader = EventReader(MAX_EVENT_BYTES)
     return [event for chunk in chunks for event in reader.feed(chunk)]
 
 

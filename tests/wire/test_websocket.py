@@ -12,12 +12,12 @@ from websockets.exceptions import ConnectionClosed
 from dragoman.wire.websocket import WebSocketTransport, connect_websocket
 from session.servers import settled
 
-LIMIT = 20.0
+TIMEOUT_S = 20.0
 
 
 @asynccontextmanager
 async def transport_to(peer: Callable[[ServerConnection], Awaitable[None]]) -> AsyncIterator[WebSocketTransport]:
-    async with asyncio.timeout(LIMIT), serve(peer, "127.0.0.1", 0, close_timeout=0.1, compression=None) as server:
+    async with asyncio.timeout(TIMEOUT_S), serve(peer, "127.0.0.1", 0, close_timeout=0.1, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         transport = await connect_websocket(f"ws://127.0.0.1:{port}/acp")
         try:
