@@ -23,6 +23,7 @@ from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Words with more than one")[0]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # Documents whose examples need more than a home folder, such as a server, and the tests that run them.
@@ -158,15 +159,13 @@ def test_the_readme_names_both_commands_and_the_index_every_page() -> None:
     ids=["origin", "access", "scope"],
 )
 def test_the_glossary_lists_the_values_that_the_code_knows(word: str, values: tuple[str, ...]) -> None:
-    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    [row] = re.findall(rf"^\| \*\*{word}\*\* \| (.+) \|$", glossary, re.MULTILINE)
+    [row] = re.findall(rf"^\| \*\*{word}\*\* \| (.+) \|$", GLOSSARY, re.MULTILINE)
     assert values
     assert {value for value in values if f"`{value}`" not in row} == set()
 
 
 def test_every_word_of_the_glossary_is_defined_once() -> None:
-    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Words with more than one")[0]
-    words = re.findall(r"^\| \*\*([^*]+)\*\* \|", glossary, re.MULTILINE)
+    words = re.findall(r"^\| \*\*([^*]+)\*\* \|", GLOSSARY, re.MULTILINE)
     assert sorted(words) == sorted(set(words))
 
 
