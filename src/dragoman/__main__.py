@@ -1,7 +1,7 @@
 """The console entry point.
 
-`--version` is answered before anything is loaded: scripts ask it often, and it shall cost little more than the
-interpreter's own start.
+`--version` is answered before anything is loaded: scripts call it often, and it should cost little more than the start
+of the interpreter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> int:
-    """Runs the command line and returns its exit code."""
+    """Run the command line and return its exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
         return _version()
     from dragoman.cli.main import run
@@ -20,7 +20,7 @@ def main() -> int:
     try:
         return run(sys.argv[1:])
     finally:
-        gc.freeze()  # what is left goes with the process: to look for cycles in it would take longer than many commands
+        gc.freeze()  # a last search for cycles would take longer than many commands
 
 
 def _version() -> int:
@@ -28,8 +28,8 @@ def _version() -> int:
 
     try:
         os.write(1, f"dragoman {__version__}\n".encode())
-    except OSError as problem:  # closed, full, or its reader is gone
-        return 141 if isinstance(problem, BrokenPipeError) else 1
+    except OSError as error:  # closed, full, or its reader is gone
+        return 141 if isinstance(error, BrokenPipeError) else 1
     return 0
 
 

@@ -222,7 +222,7 @@ class SessionBusy(SessionError):
 
 
 class SessionClosed(SessionError):
-    default_guidance = "Open a new session, or resume this one from its snapshot."
+    default_guidance = "Open a new session, or resume this one."
 
 
 class RunFailed(DragomanError):
