@@ -48,7 +48,7 @@ def open_gate(cli: Cli) -> None:
 # -- prompts
 
 
-def test_many_prompts_are_said_in_one_session(cli: Cli, on_terminal: On) -> None:
+def test_one_session_takes_many_prompts(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"title The talk" + ENTER)
     terminal.until(DONE)
@@ -60,7 +60,7 @@ def test_many_prompts_are_said_in_one_session(cli: Cli, on_terminal: On) -> None
     assert json.loads((cli.workspace / "talk.json").read_text())["title"] == "The talk"
 
 
-def test_the_terminal_is_left_as_it_was_found(on_terminal: On) -> None:
+def test_the_terminals_settings_are_restored(on_terminal: On) -> None:
     terminal = on_terminal("chat")
     before = termios.tcgetattr(terminal.master)
     terminal.until(READY)
@@ -81,14 +81,14 @@ def test_a_prompt_may_have_many_lines(on_terminal: On) -> None:
     leave(terminal)
 
 
-def test_what_is_pasted_is_not_sent_before_it_is_entered(on_terminal: On) -> None:
+def test_pasted_text_is_not_sent_before_enter(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"\x1b[200~one\rtwo\r\x1b[201~" + b"three" + ENTER)
     assert "You said “one two three” (3 words)" in without_looks(terminal.until(DONE).decode())
     leave(terminal)
 
 
-def test_a_prompt_typed_meanwhile_is_queued_and_sent_afterwards(cli: Cli, on_terminal: On) -> None:
+def test_a_prompt_typed_during_a_run_is_queued_and_sent_afterwards(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal, "--access", "full")
     terminal.type(gate(cli))
     terminal.until(b"cat gate")
@@ -101,7 +101,7 @@ def test_a_prompt_typed_meanwhile_is_queued_and_sent_afterwards(cli: Cli, on_ter
     leave(terminal)
 
 
-def test_a_file_that_is_named_goes_along(cli: Cli, on_terminal: On) -> None:
+def test_a_mentioned_file_is_attached(cli: Cli, on_terminal: On) -> None:
     (cli.workspace / "notes.md").write_text("four\n")
     terminal = started(on_terminal)
     terminal.type(b"look at @notes.md" + ENTER)
@@ -149,7 +149,7 @@ def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On)
     leave(terminal)
 
 
-def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: On) -> None:
+def test_an_error_in_a_command_is_shown_and_the_chat_goes_on(on_terminal: On) -> None:
     terminal = started(on_terminal)
     for typed, output in (
         (b":modell x", b"Did you mean :model?"),
@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: 
     assert terminal.code() == 0
 
 
-def test_what_only_looks_like_a_command_is_said_to_the_agent(on_terminal: On) -> None:
+def test_text_that_only_looks_like_a_command_is_sent_to_the_agent(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b":) hi" + ENTER)
     assert "You said “:) hi”" in without_looks(terminal.until(DONE).decode())
@@ -216,7 +216,7 @@ def test_earlier_prompts_come_back_in_a_later_chat(cli: Cli, on_terminal: On) ->
 # -- permission questions
 
 
-def test_a_question_is_asked_in_place_and_what_was_typed_is_kept(cli: Cli, on_terminal: On) -> None:
+def test_a_question_is_asked_in_place_and_typed_text_is_kept(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"edit README" + ENTER + b"hel")
     shown = without_looks(terminal.until(b"1-4): ").decode())
@@ -255,7 +255,7 @@ def test_the_agents_own_questions_are_asked_in_place(on_terminal: On) -> None:
 # -- being stopped
 
 
-def test_ctrl_c_cancels_the_run_and_what_is_queued_and_the_chat_goes_on(on_terminal: On) -> None:
+def test_ctrl_c_cancels_the_run_and_the_queued_prompts_and_the_chat_goes_on(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"sleep 1000" + ENTER)
     terminal.until(b"working")
@@ -283,7 +283,7 @@ def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_t
     leave(terminal)
 
 
-def test_a_crash_is_told_and_the_session_goes_on(cli: Cli, on_terminal: On) -> None:
+def test_a_crash_is_reported_and_the_session_goes_on(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal, "--save", "talk.json", "--mode", "ask")
     before = json.loads((cli.workspace / "talk.json").read_text())
     terminal.type(b":mode plan" + ENTER)
@@ -317,7 +317,7 @@ def test_a_prompt_is_not_sent_to_a_session_that_forgot_everything(cli: Cli, on_t
     leave(terminal)
 
 
-def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_leave(on_terminal: On) -> None:
+def test_ctrl_c_without_a_run_clears_the_input_then_shows_how_to_leave(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"edit README" + CTRL_C + CTRL_C)
     terminal.until(b"To leave: Ctrl-D")
@@ -326,7 +326,7 @@ def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_lea
     leave(terminal)
 
 
-def test_ctrl_d_during_a_run_is_asked_for_twice(on_terminal: On) -> None:
+def test_ctrl_d_during_a_run_leaves_only_the_second_time(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"sleep 1000" + ENTER)
     terminal.until(b"working")
@@ -366,7 +366,7 @@ def test_ctrl_c_while_the_agent_starts_ends_it(cli: Cli, on_terminal: On) -> Non
     os.close(lifeline)
 
 
-def test_an_agent_that_cannot_be_started_is_told(on_terminal: On) -> None:
+def test_an_agent_that_cannot_be_started_is_reported(on_terminal: On) -> None:
     terminal = on_terminal("chat", "--agent-command", "no-such-program-anywhere")
     assert "dragoman: " in terminal.rest()
     assert terminal.code() == 3
@@ -375,7 +375,7 @@ def test_an_agent_that_cannot_be_started_is_told(on_terminal: On) -> None:
 # -- other terminals
 
 
-def test_without_a_terminal_the_way_is_told(cli: Cli) -> None:
+def test_without_a_terminal_run_is_suggested(cli: Cli) -> None:
     done = cli("chat", stdin=b"hello\n")
     assert done.code == 2
     assert "a chat needs a terminal" in done.err
@@ -403,6 +403,6 @@ def test_without_colours_none_are_shown(on_terminal: On) -> None:
     assert not re.search(rb"\x1b\[(?:[0-9]+;)*3[0-7]m", shown)
 
 
-def test_only_a_chat_loads_what_draws_it() -> None:
+def test_only_a_chat_loads_prompt_toolkit() -> None:
     code = "import sys, dragoman.cli.main, dragoman.cli.run; sys.exit('prompt_toolkit' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=TIMEOUT_S).returncode == 0

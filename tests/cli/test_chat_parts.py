@@ -45,7 +45,7 @@ def shown(known: SessionFold | None, width: int = 120, doing: Activity | None = 
     return without_colours(status_line("Agent", "ask", known, doing, 12.0, width))
 
 
-def test_the_status_tells_what_was_reported_and_what_was_not() -> None:
+def test_the_status_shows_reported_figures_and_names_the_missing_ones() -> None:
     known = fold()
     assert (
         shown(known)
@@ -55,7 +55,7 @@ def test_the_status_tells_what_was_reported_and_what_was_not() -> None:
     assert shown(known) == "Agent · model fast-1 · mode not reported · context 1.5k of 8k · 0.5000 USD · access ask"
 
 
-def test_a_narrow_terminal_gets_what_matters_most() -> None:
+def test_a_narrow_terminal_gets_the_most_important_parts() -> None:
     known = fold()
     known.usage = rows.Usage(context_used=1500, context_size=8000)
     assert shown(known, 40) == "Agent · context 1.5k of 8k"
@@ -63,7 +63,7 @@ def test_a_narrow_terminal_gets_what_matters_most() -> None:
         assert columns(shown(known, width, Activity("working", 2.0))) <= max(width, columns("⠋ working 10s"))
 
 
-def test_what_goes_on_comes_first_with_its_time() -> None:
+def test_the_current_activity_comes_first_with_its_time() -> None:
     assert shown(fold(), 60, Activity("working", 2.0))[1:].startswith(" working 10s · Agent · ")
     assert shown(None) == "Agent · access ask"
 
@@ -95,7 +95,7 @@ def test_values_are_offered_by_value_and_by_name() -> None:
     assert offered(":option model f") == ["fast-1"]
 
 
-def test_what_an_agent_says_of_its_commands_is_shown_on_one_inert_line() -> None:
+def test_an_agents_description_of_a_command_is_one_inert_line() -> None:
     completer = ChatCompleter(fold, Path("/"))
     found = next(iter(completer.get_completions(Document("/play"), CompleteEvent())))
     assert (found.display_text, found.display_meta_text) == ("/play GAME", "plays now")
@@ -116,7 +116,7 @@ def test_files_are_offered_folder_by_folder(tmp_path: Path) -> None:
 # -- mentions
 
 
-def test_only_what_exists_is_a_mention(tmp_path: Path) -> None:
+def test_only_an_existing_path_is_a_mention(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
     (tmp_path / "with space").write_text("b")
     (tmp_path / "src").mkdir()
@@ -125,7 +125,7 @@ def test_only_what_exists_is_a_mention(tmp_path: Path) -> None:
     assert [mention.name for mention in found] == ["a.py", "with space", "src/"]
 
 
-def test_short_text_goes_whole_and_the_rest_as_a_link(tmp_path: Path) -> None:
+def test_a_short_text_file_is_attached_whole_and_others_as_links(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
     (tmp_path / "big").write_bytes(b"x" * 300_000)
     (tmp_path / "picture").write_bytes(b"\xff\xfe")
@@ -152,11 +152,11 @@ def test_a_command_is_a_colon_and_a_word(text: str, name: str, rest: str) -> Non
 
 
 @pytest.mark.parametrize("text", [":)", ": help", " :help", "a :help", ":help\nand more", "::", ":+1:", "/help"])
-def test_what_is_no_command_goes_to_the_agent(text: str) -> None:
+def test_other_lines_go_to_the_agent(text: str) -> None:
     assert not is_command(text)
 
 
-def test_an_unknown_command_names_the_one_that_was_meant() -> None:
+def test_an_unknown_command_suggests_the_nearest_one() -> None:
     with pytest.raises(InputError) as failure:
         read_command(":quti")
     assert "Did you mean :quit?" in failure.value.guidance
@@ -179,7 +179,7 @@ def test_each_workspace_has_its_own_history(tmp_path: Path) -> None:
     assert stat.S_IMODE(history_file.stat().st_mode) == 0o600
 
 
-def test_a_history_that_grew_too_long_forgets_its_older_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_is_too_long_loses_its_older_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_history, "MAX_HISTORY_BYTES", 2000)
     history = ChatHistory(tmp_path, tmp_path)
     for number in range(200):
@@ -190,7 +190,7 @@ def test_a_history_that_grew_too_long_forgets_its_older_half(tmp_path: Path, mon
     assert [path.name for path in tmp_path.iterdir()] == [chat_history.FILE_NAME]
 
 
-def test_a_history_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = ChatHistory(tmp_path / "file", tmp_path)
     history.store_string("said")

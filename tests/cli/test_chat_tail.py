@@ -35,7 +35,7 @@ def test_a_wiped_line_leaves_nothing() -> None:
     assert tail.take() == "\x1b[32m✓\x1b[0m run it\n"
 
 
-def test_each_line_has_its_looks_for_itself() -> None:
+def test_each_line_has_its_own_styles() -> None:
     tail = Tail(80)
     tail.feed("\x1b[2mone\ntwo\x1b[0m three")
     assert tail.take() == "\x1b[2mone\x1b[0m\n"
@@ -101,7 +101,7 @@ PIECES: st.SearchStrategy[Piece] = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=30))
-def test_what_is_printed_is_what_a_terminal_would_have_shown(pieces: list[Piece]) -> None:
+def test_the_printed_lines_are_those_a_terminal_would_show(pieces: list[Piece]) -> None:
     width = 20
     shown, tailed = Shown(), Tailed(width)
     for outbox in (shown, tailed):

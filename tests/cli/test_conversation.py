@@ -39,7 +39,7 @@ def test_a_line_that_something_came_after_stays() -> None:
     ]
 
 
-def test_what_never_ended_is_shown_at_the_end() -> None:
+def test_a_line_that_never_ended_is_shown_at_the_end() -> None:
     assert settled(line("begun", "a")) == [line("begun")]
     assert settled(Text("half a sen", "m")) == [Text("half a sen", "m")]
 
@@ -49,6 +49,6 @@ def test_the_parts_of_a_message_are_one() -> None:
     assert settled(*parts) == [Text("one two", "m"), MessageEnd("m"), Text("three", "n")]
 
 
-def test_a_thought_is_no_part_of_the_words_around_it() -> None:
+def test_a_thought_is_not_merged_with_the_text_around_it() -> None:
     parts = (Thought("hm", "m"), Thought("!", "m"), Text("so", "m"), Thought("hm", "m"))
     assert settled(*parts) == [Thought("hm!", "m"), Text("so", "m"), Thought("hm", "m")]

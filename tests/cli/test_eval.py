@@ -10,9 +10,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from dragoman.cli.eval import print_table
+from dragoman.cli.eval import outcome_line, print_table
+from dragoman.cli.text import columns
 from dragoman.evaluation.fleet import Outcome, compared
 
 from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
@@ -68,7 +70,7 @@ def test_tasks_are_compared_over_agents(cli: Cli) -> None:
     assert "[6/6]" in done.err
 
 
-def test_all_well_is_exit_code_0_and_a_text_may_be_enough(cli: Cli) -> None:
+def test_success_is_exit_code_0_and_a_text_is_output_enough(cli: Cli) -> None:
     write_tasks(cli, {"prompt": "hello"})
     done = cli("eval", "-a", "demo", "tasks.jsonl", "-q", "--json")
     assert (done.code, done.err.count("agent")) == (0, 1)  # the table; stdout is for the outcomes
@@ -77,7 +79,7 @@ def test_all_well_is_exit_code_0_and_a_text_may_be_enough(cli: Cli) -> None:
     assert json.loads(line)["text"]
 
 
-def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> None:
+def test_finished_tasks_are_skipped_and_one_with_a_truncated_line_is_run_again(cli: Cli) -> None:
     tasks = [asking(1), asking(2), asking(3)]
     write_tasks(cli, *tasks)
     assert cli("eval", "-a", "demo", "tasks.jsonl").code == 0
@@ -95,7 +97,7 @@ def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> 
     assert "3/3" in done.out
 
 
-def test_errors_are_done_again_when_asked_for(cli: Cli) -> None:
+def test_errors_are_run_again_on_request(cli: Cli) -> None:
     write_tasks(cli, {"prompt": "error"}, {"prompt": "hello"})
     assert cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1").code == 1
     known = cli("eval", "-a", "demo", "tasks.jsonl")
@@ -108,7 +110,7 @@ def test_errors_are_done_again_when_asked_for(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli, number: signal.Signals) -> None:
+def test_a_kill_keeps_finished_tasks_and_leaves_no_process(cli: Cli, number: signal.Signals) -> None:
     agent = cli.holding()
     lifeline = os.open(cli.lifeline, os.O_RDONLY | os.O_NONBLOCK)
     write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "sleep 1000"})
@@ -130,7 +132,7 @@ def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli,
     assert (done.code, done.out.split().count("2/2")) == (0, 1)
 
 
-def test_it_is_killed_again_and_again_and_each_task_is_done_once(cli: Cli) -> None:
+def test_after_repeated_kills_each_task_is_done_once(cli: Cli) -> None:
     write_tasks(cli, *(asking(number, number) for number in range(8)))
     (cli.workspace / "out.json").write_text(json.dumps(ECHO))
     command = ("eval", "-a", "demo", "tasks.jsonl", "--schema", "out.json", "--json", "-j", "3")
@@ -148,7 +150,7 @@ def test_it_is_killed_again_and_again_and_each_task_is_done_once(cli: Cli) -> No
     assert len(done.out.splitlines()) <= 4  # what had a line was not done again
 
 
-def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
+def test_two_evaluations_of_one_file_at_once_are_refused(cli: Cli) -> None:
     write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "sleep 1000"})
     process = cli.start("eval", "-a", "demo", "tasks.jsonl", "--json")
     assert process.stdout is not None
@@ -160,7 +162,7 @@ def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
     assert process.wait(TIMEOUT_S) == 130
 
 
-def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None:
+def test_on_a_terminal_the_progress_is_shown(cli: Cli, on_terminal: On) -> None:
     write_tasks(cli, asking(1), {"id": "bad", "prompt": "error"})
     terminal = on_terminal("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1")
     output = without_looks(terminal.rest())
@@ -170,7 +172,7 @@ def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None
     assert "1 ok 1 error" in output
 
 
-def test_what_is_wrong_is_shown_beside_what_was_expected(cli: Cli) -> None:
+def test_a_wrong_output_is_shown_beside_the_expected_one(cli: Cli) -> None:
     write_tasks(cli, asking(1, 2), {"prompt": '{"value": null}', "schema": {"type": "null"}, "expected": None})
     (cli.workspace / "out.json").write_text(json.dumps(ECHO))
     done = cli("eval", "-a", "demo", "tasks.jsonl", "--schema", "out.json")
@@ -180,7 +182,36 @@ def test_what_is_wrong_is_shown_beside_what_was_expected(cli: Cli) -> None:
     assert (null["status"], null.get("output")) == ("ok", None)
 
 
-def test_a_long_command_line_costs_no_figure_of_the_table(cli: Cli, on_terminal: On) -> None:
+@pytest.mark.parametrize("width", [80, 120, 500])
+def test_a_wrong_line_shows_both_outputs_however_long_they_are(width: int) -> None:
+    got, expected = {"got": "a" * 1000}, {"right": "b" * 1000}
+    outcome = Outcome(task="t1", agent="demo", digest="", status="wrong", output=got, expected=expected)
+    line = outcome_line(outcome, width=width)
+    assert columns(line) <= width
+    assert re.match(r'wrong demo t1 \([0-9.]+ s\): {"got":"a+…, expected {"right":"b+…$', line)
+    # A short output leaves its room to the other one.
+    short = outcome_line(msgspec.structs.replace(outcome, output=1), width=width)
+    assert columns(short) == width
+    assert ": 1, expected {" in short
+    right = outcome_line(msgspec.structs.replace(outcome, expected=2), width=width)
+    assert columns(right) == width
+    assert right.endswith("…, expected 2")
+
+
+def test_a_long_task_id_leaves_room_for_the_expected_output() -> None:
+    outcome = Outcome(task="t" * 300, agent="demo", digest="", status="wrong", text="long text " * 50, expected="right")
+    assert outcome_line(outcome, width=160).endswith(', expected "right"')
+
+
+def test_on_a_terminal_a_long_wrong_output_does_not_hide_the_expected_one(cli: Cli, on_terminal: On) -> None:
+    write_tasks(cli, {"id": "t1", "prompt": "long " * 200, "expected": "right"})
+    terminal = on_terminal("eval", "-a", "demo", "tasks.jsonl")
+    output = without_looks(terminal.rest())
+    assert terminal.code() == 1
+    assert re.search(r'wrong t1 \([0-9.]+ s\):.*…,\s+expected\s+"right"', output, re.DOTALL)
+
+
+def test_a_long_command_line_leaves_every_figure_in_the_table(cli: Cli, on_terminal: On) -> None:
     write_tasks(cli, asking(1))
     terminal = on_terminal("eval", "--agent-command", f"{cli.demo} {'x' * 100}", "tasks.jsonl", "--attempts", "1")
     output = without_looks(terminal.rest())
@@ -216,7 +247,7 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
         (["twice.jsonl"], "twice.jsonl:2: there is another task"),
     ],
 )
-def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], message: str) -> None:
+def test_bad_input_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], message: str) -> None:
     write_tasks(cli, {"prompt": "hello"}, {"prompt": "hello"})
     (cli.workspace / "shop.py").write_text("def lookup(sku: str) -> int: ...\n")
     (cli.workspace / "bad.jsonl").write_text('{"prompt": "a"}\n{"promt": "b"}\n')

@@ -86,7 +86,7 @@ def test_every_error_has_a_code() -> None:
         assert code_of_error(error, opened=True) in (1, 2, 3, 4, 124)
 
 
-def test_a_run_that_failed_after_a_refusal_was_refused() -> None:
+def test_a_run_that_failed_after_a_denial_was_denied() -> None:
     refused = denials(resolved("rule", "reject_once"))
     assert code_of_error(errors.StoppedEarly("x", stop_reason="refusal"), opened=True, denials=refused) == 5
     assert code_of_error(errors.AgentCrashed("x"), opened=True, denials=refused) == 1
@@ -94,14 +94,14 @@ def test_a_run_that_failed_after_a_refusal_was_refused() -> None:
     assert code_of_result("cancelled", denials()) == 1
 
 
-def test_a_run_that_did_nothing_after_a_refusal_was_refused() -> None:
+def test_a_run_that_did_nothing_after_a_denial_was_denied() -> None:
     assert code_of_result("success", denials()) == 0
     assert code_of_result("success", denials(resolved("rule", "reject_once"))) == 5
     assert code_of_result("success", denials(resolved("default", None), ended("failed"))) == 5
     assert code_of_result("success", denials(ended("completed"), resolved("default", "reject_once"))) == 5
 
 
-def test_a_file_or_a_command_that_was_refused_counts_as_well() -> None:
+def test_a_denied_file_or_command_counts_as_well() -> None:
     assert code_of_result("success", denials(wrote("denied", "rule"))) == 5
     assert code_of_result("success", denials(not_run("rule"), ended("failed"))) == 5
     assert denials(wrote("denied", "default"), not_run("default")).unanswered == 2
@@ -113,12 +113,12 @@ def test_a_run_that_found_another_way_is_done() -> None:
     assert code_of_result("success", denials(resolved("rule", "reject_once"), ended("completed"))) == 0
 
 
-def test_a_persons_no_is_no_failure() -> None:
+def test_a_denial_by_a_person_is_no_failure() -> None:
     assert code_of_result("success", denials(resolved("callback", "reject_once"))) == 0
     assert code_of_result("success", denials(resolved("rule", "allow_once"))) == 0
 
 
-def test_only_what_nobody_was_asked_about_calls_for_advice() -> None:
+def test_only_a_denial_without_a_person_to_ask_calls_for_advice() -> None:
     assert denials(resolved("rule", "reject_once")).unanswered == 0
     assert denials(resolved("default", "reject_once"), resolved("default", None)).unanswered == 2
 

@@ -96,7 +96,7 @@ DEMO = question(mode="form", requestedSchema=DOCUMENT.form)
 NAME = {"type": "string", "title": "Your name"}
 
 
-async def test_a_form_is_filled_field_by_field_and_sent_once_it_was_seen_whole(people: list[Person]) -> None:
+async def test_a_form_is_filled_field_by_field_and_reviewed_before_it_is_sent(people: list[Person]) -> None:
     answer, seen = await reply_to(people, DEMO, "2\n", "Ada\n", "\n", "1,3\n", "n\n", "s\n")
     assert answer == accepted(colour="green", name="Ada", files=1, languages=("Python", "Rust"), happy=False)
     assert seen.startswith("? Claude Code asks you\n  Please say:\n  About you\n")
@@ -108,13 +108,13 @@ async def test_a_form_is_filled_field_by_field_and_sent_once_it_was_seen_whole(p
     assert "    4  Which languages do you use?       Python, Rust\n" in seen
 
 
-async def test_nothing_is_sent_that_nobody_said(people: list[Person]) -> None:
+async def test_fields_that_were_left_out_are_not_sent(people: list[Person]) -> None:
     answer, seen = await reply_to(people, DEMO, "red\n", "\n", "/skip\n", "\n", "/skip\n", "s\n")
     assert answer == accepted(colour="red")
     assert seen.count("(left out)") == 4
 
 
-async def test_what_does_not_fit_is_told_and_asked_again(people: list[Person]) -> None:
+async def test_an_invalid_answer_is_explained_and_asked_for_again(people: list[Person]) -> None:
     question = form(["n"], n={"type": "integer", "minimum": 3, "title": "How many?"})
     answer, seen = await reply_to(people, question, "\n", "/skip\n", "many\n", "2\n", "3\n")
     assert answer == accepted(n=3)
@@ -123,7 +123,7 @@ async def test_what_does_not_fit_is_told_and_asked_again(people: list[Person]) -
     assert "  It is 2; it must be at least 3.\n" in seen
 
 
-async def test_one_can_go_back_and_finds_the_answer_given(people: list[Person]) -> None:
+async def test_going_back_offers_the_earlier_answer(people: list[Person]) -> None:
     question = form(a=NAME, b=NAME)
     answer, seen = await reply_to(people, question, "/back\n", "Ada\n", "/back\n", "\n", "Bob\n", "1\n", "Eve\n", "s\n")
     assert answer == accepted(a="Eve", b="Bob")
@@ -143,7 +143,7 @@ async def test_one_can_go_back_and_finds_the_answer_given(people: list[Person]) 
         (["Ada\n", "Bob\n", "\x04"], CANCELLED),
     ],
 )
-async def test_saying_no_and_saying_nothing_are_two_answers_at_every_step(
+async def test_declining_and_cancelling_differ_at_every_step(
     people: list[Person], lines: list[str], answer: QuestionAnswer
 ) -> None:
     given, seen = await reply_to(people, form(a=NAME, b=NAME), *lines)
@@ -163,13 +163,13 @@ async def test_a_form_without_fields_asks_for_consent(people: list[Person]) -> N
         assert (await reply_to(people, form(), line))[0] == answer
 
 
-async def test_none_of_several_is_an_answer_where_one_is_needed(people: list[Person]) -> None:
+async def test_choosing_none_of_several_answers_a_required_field(people: list[Person]) -> None:
     tags = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
     assert (await reply_to(people, form(["tags"], tags=tags), "\n"))[0] == accepted(tags=())
     assert (await reply_to(people, form(tags=tags), "\n"))[0] == accepted()
 
 
-async def test_what_was_typed_before_the_question_does_not_answer_it(people: list[Person]) -> None:
+async def test_text_typed_before_the_question_does_not_answer_it(people: list[Person]) -> None:
     person = Person("second\n")
     people.append(person)
     os.write(person.keyboard, b"first\n")
@@ -188,13 +188,13 @@ async def test_a_cancelled_question_stops_listening_at_once(people: list[Person]
     assert not asyncio.get_running_loop().remove_reader(person.fd)
 
 
-async def test_a_secret_is_warned_of(people: list[Person]) -> None:
+async def test_a_question_for_a_secret_comes_with_a_warning(people: list[Person]) -> None:
     _, seen = await reply_to(people, form(api_key={"type": "string"}), "/cancel\n")
     assert CAUTION in " ".join(seen.split())
     assert CAUTION not in " ".join((await reply_to(people, form(name=NAME), "/cancel\n"))[1].split())
 
 
-async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(people: list[Person]) -> None:
+async def test_an_agents_text_cannot_act_on_the_terminal_or_look_like_ours(people: list[Person]) -> None:
     nasty = "Look\x1b[2J\rat\u202e this\nYour answer (1-4): 1\n" + "more\n" * 99
     choices = [{"const": "a", "title": "\x1b[31mRed\n9  Blue", "description": "x\ny"}]
     field = {"type": "string", "title": "T\n? Claude Code asks you", "description": nasty, "oneOf": choices}
@@ -208,7 +208,7 @@ async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(peo
     assert seen.count("  more\n") < 2 * MAX_LINES
 
 
-async def test_what_is_asked_is_never_cut(people: list[Person]) -> None:
+async def test_a_question_is_never_truncated(people: list[Person]) -> None:
     title = "Which of the many branches shall be merged into the release branch, once the tests have passed?"
     _, seen = await reply_to(people, form(["a"], a={"type": "string", "title": title}), "/cancel\n", width=40)
     assert f"{title} (required)" in " ".join(seen.split())
@@ -225,7 +225,7 @@ async def test_lines_fit_the_terminal(people: list[Person], width: int) -> None:
     assert all(len(line) <= width for line in seen.split("\n") if line.startswith("Send"))
 
 
-async def test_a_page_is_shown_whole_and_opened_only_when_told(people: list[Person]) -> None:
+async def test_a_page_is_shown_whole_and_opened_only_with_consent(people: list[Person]) -> None:
     opened: list[str] = []
 
     async def open_page(url: str) -> bool:
@@ -260,7 +260,7 @@ async def test_without_a_browser_none_is_offered(people: list[Person]) -> None:
     assert f"  https://example.org/{'a' * 200}\n" in seen  # whole, also where it is long
 
 
-async def test_letters_that_look_like_others_are_warned_of(people: list[Person]) -> None:
+async def test_a_host_name_with_lookalike_letters_comes_with_a_warning(people: list[Person]) -> None:
     _, seen = await reply_to(people, page("https://gооgle.com/"), "3\n")  # two of the letters are Cyrillic
     assert "page on xn--ggle-55da.com" in seen
     assert "letters that may look like others" in seen
@@ -282,7 +282,7 @@ def test_a_run_asks_in_place_and_the_agent_has_the_answer(on_terminal: On) -> No
 
 
 @pytest.mark.parametrize(("line", "reply"), [(b"/decline\n", "rather not answer"), (b"\x04", "closed the question")])
-def test_the_agent_is_told_whether_one_said_no_or_nothing(on_terminal: On, line: bytes, reply: str) -> None:
+def test_the_agent_learns_whether_the_user_declined_or_cancelled(on_terminal: On, line: bytes, reply: str) -> None:
     terminal = on_terminal("run", "ask me")
     terminal.until(b"Your answer")
     terminal.type(line)
@@ -298,6 +298,6 @@ def test_a_page_is_asked_about_in_a_run(on_terminal: On) -> None:
     assert terminal.code() == 0
 
 
-def test_without_a_terminal_the_agent_is_not_told_that_it_can_ask(cli: Cli) -> None:
+def test_without_a_terminal_questions_are_not_offered_to_the_agent(cli: Cli) -> None:
     done = cli("run", "ask me")
     assert "does not offer questions with forms" in done.out

@@ -56,7 +56,7 @@ def exited(status: str = "exited", code: int | None = 0, **more: Any) -> events.
     )
 
 
-def test_a_file_that_is_not_there_is_told_only_to_those_who_want_to_know() -> None:
+def test_a_missing_file_is_shown_only_with_verbose() -> None:
     missing = read("failed", error="Not found: /project/src/a.py")
     assert lines(missing) == []
     assert lines(missing, using=renderer(verbose=True)) == ["· read src/a.py: Not found"]
@@ -89,12 +89,12 @@ def test_a_file_that_is_not_there_is_told_only_to_those_who_want_to_know() -> No
         (exited("released", None), "■ $ make all  stopped"),
     ],
 )
-def test_each_is_one_line(event: events.Event, line: str) -> None:
+def test_each_action_is_one_line(event: events.Event, line: str) -> None:
     assert lines(event) == [line]
 
 
 @pytest.mark.parametrize("by", ["callback", "person", "cancel"])
-def test_what_a_person_refused_is_not_told_again(by: str) -> None:
+def test_a_denial_by_a_person_is_not_shown_again(by: str) -> None:
     assert (
         lines(written("denied", decided_by=by), refused("denied", decided_by=by), read("cancelled", decided_by=by))
         == []
@@ -124,7 +124,7 @@ def test_a_command_ends_where_it_began() -> None:
     assert begun.key == ended.key
 
 
-def test_output_is_shown_when_it_is_wanted() -> None:
+def test_output_is_shown_with_verbose() -> None:
     assert lines(exited(output="\x1b[31mone\ntwo\n"), using=renderer(verbose=True)) == [
         "✓ $ make all  exit 0",
         "    one",
@@ -155,7 +155,7 @@ def done_tool(content: Any = ()) -> events.ToolResult:
     return events.ToolResult(*HEAD, "t", "Do it", None, "edit", "completed", content, (), None, None, None)
 
 
-def test_what_a_tool_call_announced_to_the_letter_has_its_line_already() -> None:
+def test_an_action_that_a_tool_call_announced_exactly_gets_no_line_of_its_own() -> None:
     edit, run = announcing(content=(CHANGE,)), announcing("execute", wanted={"command": ["make", "all"]})
     look = announcing("read", path="/project/src/a.py")
     assert lines(edit, written(), done_tool((CHANGE,))) == ["● Do it", "✓ Do it  +2 −1"]
@@ -163,7 +163,7 @@ def test_what_a_tool_call_announced_to_the_letter_has_its_line_already() -> None
     assert lines(look, read(), done_tool()) == ["● Do it src/a.py", "✓ Do it"]
 
 
-def test_what_was_announced_otherwise_or_went_wrong_is_told() -> None:
+def test_an_action_that_differs_from_its_announcement_or_failed_is_shown() -> None:
     edit = announcing(content=(Diff(path="/project/src/a.py", new_text="something else"),))
     assert lines(edit, written())[1:] == ["✓ write src/a.py  +2 −1"]
     assert lines(announcing(content=(CHANGE,)), done_tool(), written())[2:] == ["✓ write src/a.py  +2 −1"]
@@ -174,7 +174,7 @@ def test_what_was_announced_otherwise_or_went_wrong_is_told() -> None:
     ]
 
 
-def test_the_rule_of_an_access_says_no_more_than_its_reason() -> None:
+def test_the_rule_of_an_access_level_is_shown_as_its_reason_only() -> None:
     event = written("denied", decided_by="rule", reason="access is read-only", rule="deny write", layer="access")
     assert lines(event) == ["✗ not allowed: write src/a.py (access is read-only)"]
 
@@ -198,7 +198,7 @@ def test_a_diff_that_a_person_was_asked_about_is_not_shown_again() -> None:
     assert shown == ["✓ write src/a.py  +2 −1"]
 
 
-def test_a_question_of_ours_that_nobody_was_asked_is_told_by_the_write_alone() -> None:
+def test_a_host_permission_decided_without_a_person_is_shown_by_the_write_alone() -> None:
     request = events.PermissionRequested(*HEAD, "p", None, "Write a.py", "edit", None, (), (), (), origin="files")
     answered = events.PermissionResolved(
         *HEAD, "p", None, "selected", None, None, "files", decision="deny", decided_by="timeout", reason="too late"
@@ -207,7 +207,7 @@ def test_a_question_of_ours_that_nobody_was_asked_is_told_by_the_write_alone() -
     assert lines(request, answered, refused_write) == ["✗ not allowed: write src/a.py (too late)"]
 
 
-def test_a_question_that_nobody_could_answer_is_told() -> None:
+def test_a_question_without_a_person_to_answer_is_shown() -> None:
     request = events.QuestionAsked(*HEAD, "q", "Which colour?", "form", None, None, None)
     unanswered = events.QuestionAnswered(*HEAD, "q", "cancel", None, decided_by="default", reason="…")
     declined = events.QuestionAnswered(*HEAD, "q", "decline", None, decided_by="person", reason="…")

@@ -64,7 +64,7 @@ def test_every_provider_can_be_chosen() -> None:
     assert tuple(getattr(option.type, "choices", ())) == PROVIDERS
 
 
-def test_nothing_is_read_where_nobody_can_agree(owner: Cli) -> None:
+def test_nothing_is_read_without_a_terminal_to_ask_for_consent(owner: Cli) -> None:
     path = write(owner)
     write_codex(owner)
     path.chmod(0)
@@ -77,7 +77,7 @@ def test_nothing_is_read_where_nobody_can_agree(owner: Cli) -> None:
     assert not (owner.home / "journal.db").exists()
 
 
-def test_where_there_are_none_that_is_said(owner: Cli) -> None:
+def test_missing_transcripts_are_reported(owner: Cli) -> None:
     done = owner("import", "--yes")
     assert (done.code, done.out) == (0, "")
     message = done.err.replace("\n", " ")
@@ -94,7 +94,7 @@ def test_on_a_terminal_it_asks_and_no_means_no(owner: Cli, on_terminal: On) -> N
     assert not (owner.home / "journal.db").exists()
 
 
-def test_on_a_terminal_it_asks_and_yes_takes_it_in(owner: Cli, on_terminal: On) -> None:
+def test_on_a_terminal_it_asks_and_yes_imports(owner: Cli, on_terminal: On) -> None:
     write(owner)
     terminal = on_terminal("import")
     terminal.until(b"[y/N]: ")
@@ -105,7 +105,7 @@ def test_on_a_terminal_it_asks_and_yes_takes_it_in(owner: Cli, on_terminal: On) 
     assert terminal.code() == 0
 
 
-def test_beside_the_bar_there_is_room_for_what_the_terminal_writes_at_ctrl_c(owner: Cli, on_terminal: On) -> None:
+def test_the_bar_leaves_room_for_the_terminals_own_ctrl_c_mark(owner: Cli, on_terminal: On) -> None:
     for number in range(100):
         write(owner, f"{number:08}-2222-3333-4444-555555555555.jsonl")
     shown = without_looks(on_terminal("import", "--yes").rest())
@@ -115,7 +115,7 @@ def test_beside_the_bar_there_is_room_for_what_the_terminal_writes_at_ctrl_c(own
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
-def test_a_folder_that_may_not_be_looked_into_is_no_file(owner: Cli) -> None:
+def test_an_unreadable_folder_is_not_counted_as_a_file(owner: Cli) -> None:
     closed = write(owner).parent
     write_codex(owner)
     closed.chmod(0)
@@ -127,7 +127,7 @@ def test_a_folder_that_may_not_be_looked_into_is_no_file(owner: Cli) -> None:
     assert "Skipped 1 folder: cannot be read: Permission denied.\n  ~/.claude/projects/-home-ada-proj\n" in done.out
 
 
-def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> None:
+def test_imported_sessions_are_reported_and_are_sessions_like_any_other(owner: Cli) -> None:
     write(owner, more=b'{"type":"weather"}\n{"type":"half')
     write_codex(owner)
     done = owner("import", "--yes")
@@ -148,7 +148,7 @@ def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> Non
     assert owner("journal", "verify").code == 0
 
 
-def test_a_second_time_only_what_is_new_comes_in(owner: Cli) -> None:
+def test_a_second_import_takes_only_new_entries(owner: Cli) -> None:
     write(owner)
     owner("import", "--yes")
     assert owner("import", "--yes").out == "Nothing new.\n"
@@ -159,7 +159,7 @@ def test_a_second_time_only_what_is_new_comes_in(owner: Cli) -> None:
     assert "Named" in owner("sessions", "list").out
 
 
-def test_what_only_grew_is_told_as_that(owner: Cli) -> None:
+def test_a_session_that_only_grew_is_reported_as_updated(owner: Cli) -> None:
     write(owner)
     owner("import", "--yes")
     write(owner, more=b'{"type":"ai-title","aiTitle":"Named"}\n')
@@ -189,7 +189,7 @@ def test_one_provider_alone_can_be_chosen(owner: Cli) -> None:
     assert done.out.startswith("Imported 1 session.")
 
 
-def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
+def test_a_named_path_is_read_without_asking(owner: Cli) -> None:
     path = write(owner)
     odd = owner.workspace / "odd.jsonl"
     odd.write_text('{"a": 1}\n')
@@ -200,7 +200,7 @@ def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
     assert summary["skipped"] == {NOT_A_TRANSCRIPT: [str(odd)]}
 
 
-def test_a_path_that_is_not_there_is_refused_before_anything_is_read(owner: Cli) -> None:
+def test_a_missing_path_is_refused_before_anything_is_read(owner: Cli) -> None:
     done = owner("import", str(write(owner)), "nowhere.jsonl")
     assert (done.code, done.out) == (2, "")
     assert "there is no file nowhere.jsonl" in done.err
@@ -224,7 +224,7 @@ def test_a_deleted_session_does_not_come_back(owner: Cli) -> None:
     assert json.loads(owner("sessions", "list", "--json").out) == []
 
 
-def test_interrupted_it_goes_on_the_next_time(owner: Cli) -> None:
+def test_an_interrupted_import_continues_the_next_time(owner: Cli) -> None:
     names = [f"{number:08}-2222-3333-4444-555555555555.jsonl" for number in range(200)]
     for name in names:
         write(owner, name)
@@ -242,7 +242,7 @@ def test_interrupted_it_goes_on_the_next_time(owner: Cli) -> None:
     assert owner("journal", "verify").code == 0
 
 
-def test_a_sub_agent_is_listed_when_asked_for_and_goes_with_its_session(owner: Cli) -> None:
+def test_a_sub_agent_is_listed_on_request_and_deleted_with_its_session(owner: Cli) -> None:
     side = Transcript(isSidechain=True, agentId="a1")
     side.user("Look!")
     side.text("Nothing there.")
@@ -258,7 +258,7 @@ def test_a_sub_agent_is_listed_when_asked_for_and_goes_with_its_session(owner: C
     assert owner("sessions", "delete", "--yes", session["id"]).out == "Deleted 2 sessions.\n"
 
 
-def test_a_file_with_a_newline_in_its_name_is_told_of_on_one_line(owner: Cli) -> None:
+def test_a_file_with_a_newline_in_its_name_is_reported_on_one_line(owner: Cli) -> None:
     path = write(owner)
     odd = path.rename(path.with_name("odd\nname.jsonl"))
     odd.write_text("no transcript\n")

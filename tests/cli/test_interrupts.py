@@ -68,7 +68,7 @@ def test_one_ctrl_c_cancels_politely(start: Start) -> None:
     assert "Traceback" not in stderr
 
 
-def test_a_cancelled_run_is_told_as_such_in_json(start: Start) -> None:
+def test_a_cancelled_run_is_cancelled_in_json(start: Start) -> None:
     run = start("--json", "sleep 1000")
     read_until(run.out, b'"text":"s."')
     run.signal(signal.SIGINT)
@@ -121,7 +121,7 @@ def test_a_reader_that_goes_away_is_noticed_in_silence_too(start: Start) -> None
     assert run.ended() == (141, "")
 
 
-def test_a_reader_who_does_not_read_cannot_hold_us(start: Start) -> None:
+def test_a_reader_that_does_not_read_cannot_block_the_end(start: Start) -> None:
     run = start("flood 10000000")
     read_until(run.out, b"drop 1\n")  # and no more: the pipe fills up
     run.signal(signal.SIGINT)
@@ -131,7 +131,7 @@ def test_a_reader_who_does_not_read_cannot_hold_us(start: Start) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_said(cli: Cli) -> None:
+def test_a_full_disk_is_reported(cli: Cli) -> None:
     with open("/dev/full", "wb") as full:
         process = cli.start("run", "hello", stdout=full)
         assert process.stderr is not None

@@ -40,20 +40,20 @@ def test_the_help_of_each_command_teaches_by_example(cli: Cli, command: tuple[st
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_the_path_is_told_also_before_there_is_a_journal(cli: Cli) -> None:
+def test_the_path_is_printed_also_before_there_is_a_journal(cli: Cli) -> None:
     assert cli("journal", "path").out == f"{cli.home / 'journal.db'}\n"
     assert not (cli.home / "journal.db").exists()
 
 
 @pytest.mark.parametrize("command", ["verify", "rebuild", "export", "vacuum", "compress"])
-def test_where_there_is_no_journal_none_is_made(cli: Cli, command: str) -> None:
+def test_a_missing_journal_is_not_created(cli: Cli, command: str) -> None:
     done = cli("journal", command)
     assert (done.code, done.out) == (2, "")
     assert f"there is no journal yet: {cli.home / 'journal.db'}" in done.err
     assert not (cli.home / "journal.db").exists()
 
 
-def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(stored: Cli) -> None:
+def test_rows_that_do_not_follow_from_the_frames_are_found_and_rebuilt(stored: Cli) -> None:
     done = stored("journal", "verify")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("The journal is consistent: 3 sessions, ")
@@ -81,7 +81,7 @@ def test_sessions_that_were_compressed_read_as_before(stored: Cli) -> None:
     assert stored("journal", "verify").code == 0
 
 
-def test_a_journal_can_be_carried_to_another_home(stored: Cli, tmp_path: Path) -> None:
+def test_a_journal_can_be_moved_to_another_home(stored: Cli, tmp_path: Path) -> None:
     done = stored("journal", "export", "-o", "all.jsonl")
     assert (done.code, done.out) == (0, "")
     home = {"DRAGOMAN_HOME": str(tmp_path / "new" / "home")}
@@ -95,7 +95,7 @@ def test_a_journal_can_be_carried_to_another_home(stored: Cli, tmp_path: Path) -
     assert done.err.count("Skipped s") == 3
 
 
-def test_what_was_deleted_does_not_come_back(stored: Cli) -> None:
+def test_a_deleted_session_is_not_imported_again(stored: Cli) -> None:
     exported = stored("journal", "export").raw_out
     assert stored("sessions", "delete", "--yes", "s2").code == 0
     done = stored("journal", "import", "-", stdin=exported)
@@ -133,7 +133,7 @@ def _chunk(text: str) -> dict[str, object]:
     return {"sessionUpdate": "agent_message_chunk", "content": _text(text)}
 
 
-def test_what_cannot_be_imported_is_named_before_anything_is_taken_in(cli: Cli) -> None:
+def test_files_that_cannot_be_imported_are_named_before_anything_is_imported(cli: Cli) -> None:
     (cli.workspace / "bad.jsonl").write_text('{"dir":"journal","format":1}\nnonsense\n')
     done = cli("journal", "import", "bad.jsonl")
     assert (done.code, done.out) == (2, "")
@@ -164,7 +164,7 @@ def test_a_journal_of_a_newer_dragoman_is_left_alone(stored: Cli) -> None:
     assert "newer version of Dragoman" in done.err
 
 
-def test_rows_of_an_older_dragoman_are_made_anew_unasked(stored: Cli) -> None:
+def test_rows_of_an_older_dragoman_are_rebuilt_automatically(stored: Cli) -> None:
     before = stored("sessions", "list").out
     with sqlite3.connect(stored.home / "journal.db") as connection:
         connection.execute("UPDATE session_keys SET rows_version = 'old', folded_count = 0")
@@ -184,9 +184,7 @@ class Clock:
         return self.now
 
 
-def test_long_work_shows_how_far_it_has_come(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_work_shows_its_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("os.isatty", lambda fd: True)
     monkeypatch.setenv("TERM", "xterm")
     clock = Clock()

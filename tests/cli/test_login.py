@@ -98,7 +98,7 @@ def way(id: str) -> str:
     return f'{{"id": "{id}", "name": "The {id} one"}}'
 
 
-def test_the_only_way_is_taken_and_what_the_agent_prints_meanwhile_is_shown(cli: Cli, agent: Agent) -> None:
+def test_the_only_method_is_used_and_the_agents_output_is_shown(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(BROWSER))
     assert done.code == 0
     assert "  | open https://example.org/ and type 1234\n" in done.err
@@ -107,7 +107,7 @@ def test_the_only_way_is_taken_and_what_the_agent_prints_meanwhile_is_shown(cli:
     assert agent.proof.exists()
 
 
-def test_several_ways_are_told_where_nobody_can_choose(cli: Cli, agent: Agent) -> None:
+def test_several_methods_are_listed_without_a_terminal(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(BROWSER, TERMINAL))
     assert done.code == 2
     assert "offers 2 ways to log in: browser, tty" in done.err
@@ -116,7 +116,7 @@ def test_several_ways_are_told_where_nobody_can_choose(cli: Cli, agent: Agent) -
     assert cli(*agent.command(BROWSER, TERMINAL, more=("--method", "browser"))).code == 0
 
 
-def test_a_person_chooses_by_number(agent: Agent, on_terminal: On) -> None:
+def test_a_method_is_chosen_by_number(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(TERMINAL, BROWSER))
     shown = without_looks(terminal.until(b"Your choice (1-2): ").decode()).replace("\r\n", "\n")
     assert "Login methods of python3:\n  1  Here\n  2  In the browser  opens a page\n" in shown
@@ -127,7 +127,7 @@ def test_a_person_chooses_by_number(agent: Agent, on_terminal: On) -> None:
     assert terminal.code() == 0
 
 
-def test_who_chooses_nothing_changes_nothing(agent: Agent, on_terminal: On) -> None:
+def test_without_a_choice_nothing_changes(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(TERMINAL, BROWSER))
     terminal.until(b"Your choice (1-2): ")
     terminal.type(b"\x04")
@@ -136,7 +136,7 @@ def test_who_chooses_nothing_changes_nothing(agent: Agent, on_terminal: On) -> N
     assert not agent.proof.exists()
 
 
-def test_a_program_of_the_agents_gets_the_terminal_and_gives_it_back_as_it_was(agent: Agent, on_terminal: On) -> None:
+def test_the_agents_program_gets_the_terminal_and_its_settings_are_restored(agent: Agent, on_terminal: On) -> None:
     import termios
 
     terminal = on_terminal(*agent.command(TERMINAL))
@@ -160,14 +160,14 @@ def test_while_a_program_has_the_terminal_ctrl_c_is_its_own(agent: Agent, on_ter
     assert terminal.code() == 4
 
 
-def test_without_a_terminal_the_command_is_told(cli: Cli, agent: Agent) -> None:
+def test_without_a_terminal_the_command_is_printed(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(TERMINAL))
     assert done.code == 4
     assert f"{agent.file} --login\n" in done.err
     assert not agent.proof.exists()
 
 
-def test_what_the_agent_asks_during_its_login_is_asked_here(agent: Agent, on_terminal: On) -> None:
+def test_questions_of_the_agent_during_its_login_are_asked(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(way("asks")))
     assert "Two are known." in terminal.until(b"Your answer: ").decode()
     terminal.type(b"ada\n")
@@ -175,20 +175,20 @@ def test_what_the_agent_asks_during_its_login_is_asked_here(agent: Agent, on_ter
     assert terminal.code() == 0
 
 
-def test_a_login_that_does_not_last_is_told(cli: Cli, agent: Agent) -> None:
+def test_a_login_that_does_not_last_is_reported(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(way("forgets")))
     assert done.code == 4
     assert "accepted the login, but asks for it again after a restart" in " ".join(done.err.split())
     assert "Not logged in: session/new: Authentication required (code -32000)\n" in done.err
 
 
-def test_a_login_that_fails_tells_the_agents_reason(cli: Cli, agent: Agent) -> None:
+def test_a_failed_login_shows_the_agents_reason(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(way("bad")))
     assert done.code == 4
     assert "Not logged in: authenticate: the password is wrong (code -32603)" in done.err
 
 
-def test_a_key_is_told_and_never_asked_for(cli: Cli, agent: Agent) -> None:
+def test_the_variable_of_a_key_is_named_and_the_key_never_asked_for(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(KEY))
     assert done.code == 4
     assert "  export PROOF_KEY=…  (is not set)\n" in done.err
@@ -201,7 +201,7 @@ def test_a_key_is_told_and_never_asked_for(cli: Cli, agent: Agent) -> None:
     assert found == []
 
 
-def test_ctrl_c_gives_up_a_login_that_takes_its_time(agent: Agent, on_terminal: On) -> None:
+def test_ctrl_c_cancels_a_slow_login(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(way("slow")))
     terminal.until(b"open https://example.org/")
     os.killpg(terminal.process.pid, signal.SIGINT)
@@ -209,7 +209,7 @@ def test_ctrl_c_gives_up_a_login_that_takes_its_time(agent: Agent, on_terminal: 
     assert terminal.code() == 130
 
 
-def test_an_agent_without_ways_needs_none_or_says_so(cli: Cli, agent: Agent) -> None:
+def test_an_agent_without_login_methods_is_only_checked(cli: Cli, agent: Agent) -> None:
     refused = cli(*agent.command())
     assert refused.code == 4
     assert "Not logged in: session/new: Authentication required" in refused.err
@@ -217,7 +217,7 @@ def test_an_agent_without_ways_needs_none_or_says_so(cli: Cli, agent: Agent) -> 
     assert cli(*agent.command()).code == 0
 
 
-def test_the_ways_are_listed_for_programs_too(cli: Cli, agent: Agent) -> None:
+def test_the_methods_are_listed_for_programs_too(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(BROWSER, TERMINAL, KEY, more=("--list",)))
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -241,7 +241,7 @@ def test_the_demo_agent_is_logged_in_to(cli: Cli) -> None:
     assert "Logged in: a session with Demo could be opened." in done.err
 
 
-def test_an_agent_that_cannot_be_started_is_told(cli: Cli) -> None:
+def test_an_agent_that_cannot_be_started_is_reported(cli: Cli) -> None:
     done = cli("login", "--agent-command", "/nowhere/agent")
     assert done.code == 3
     assert "/nowhere/agent" in done.err

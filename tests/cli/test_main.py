@@ -78,7 +78,7 @@ def test_the_exit_codes_are_in_the_help(cli: Cli) -> None:
         assert f"\n    {code:<3}  " in text
 
 
-def test_a_command_that_is_none_is_bad_input(cli: Cli) -> None:
+def test_an_unknown_command_is_bad_input(cli: Cli) -> None:
     done = cli("rum", "hello")
     assert done.code == 2
     assert done.err.startswith("dragoman: no such command 'rum'")
@@ -104,7 +104,7 @@ def test_completion_of_commands_loads_none_of_them(cli: Cli) -> None:
     assert done.stdout.split() == ["plain,serve", "plain,sessions"]
 
 
-def test_agents_lists_what_is_here_and_how_to_get_the_rest(cli: Cli) -> None:
+def test_agents_lists_installed_agents_and_how_to_install_the_others(cli: Cli) -> None:
     cli.configure(MINE)
     done = cli("agents")
     assert done.code == 0

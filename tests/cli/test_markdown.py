@@ -137,7 +137,7 @@ def test_a_code_block_left_open_ends_with_its_message() -> None:
 @pytest.mark.parametrize(
     "text", ["&#27;[31mred\n\n", "&#x9b;31mred\n\n", "`&#27;[2J`\n\n", "[a](http://x/&#27;]0;t&#7;)\n\n"]
 )
-def test_what_markdown_decodes_does_not_act_on_the_terminal(text: str) -> None:
+def test_characters_that_markdown_decodes_do_not_act_on_the_terminal(text: str) -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]", rendered([text]))
     assert "\x1b" not in plain(rendered([text]))
 

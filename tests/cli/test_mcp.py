@@ -63,7 +63,7 @@ async def test_the_tools_of_a_module_are_served_over_stdio(shop: Cli) -> None:
         assert (await agent.call_tool("count", {"item": "apple"})).structured_content == {"value": 3}
 
 
-async def test_a_module_alone_means_what_is_marked_in_it(shop: Cli) -> None:
+async def test_a_module_alone_means_its_marked_functions(shop: Cli) -> None:
     async with (
         asyncio.timeout(TIMEOUT_S),
         stdio_client(parameters(shop, "shop", "--name", "shop")) as (reading, writing),
@@ -78,7 +78,7 @@ def test_it_ends_with_its_stdin(shop: Cli) -> None:
     assert (done.code, done.out) == (0, "")
 
 
-def test_a_person_who_starts_it_is_told_what_it_waits_for_and_can_end_it(shop: Cli, on_terminal: On) -> None:
+def test_on_a_terminal_it_says_what_it_waits_for_and_can_be_ended(shop: Cli, on_terminal: On) -> None:
     terminal = on_terminal("mcp", "shop:count")
     terminal.until(b"Waiting for an MCP client on stdin; Ctrl-C ends it.")
     terminal.process.send_signal(signal.SIGINT)
@@ -100,7 +100,7 @@ def ping(url: str, token: str) -> int:
     return httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_S, trust_env=False).status_code
 
 
-def test_over_http_it_prints_its_address_and_a_token_and_ends_when_told(shop: Cli) -> None:
+def test_over_http_it_prints_its_address_and_a_token_and_ends_on_a_signal(shop: Cli) -> None:
     with over_http(shop) as (process, url):
         assert process.stderr is not None
         assert process.stderr.readline().startswith(b"printed before")
@@ -110,7 +110,7 @@ def test_over_http_it_prints_its_address_and_a_token_and_ends_when_told(shop: Cl
         assert ping(url, "wrong") == 401
 
 
-def test_over_http_the_token_may_be_given_and_is_then_not_printed(shop: Cli) -> None:
+def test_over_http_a_token_from_the_environment_is_not_printed(shop: Cli) -> None:
     with over_http(shop, DRAGOMAN_MCP_TOKEN="given") as (process, url):
         assert ping(url, "given") not in (401, 403)
         assert ping(url, "wrong") == 401
@@ -132,7 +132,7 @@ def test_over_http_the_token_may_be_given_and_is_then_not_printed(shop: Cli) -> 
         (["shop", "--state", "shop:missing"], "shop has no 'missing'"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_one_line(shop: Cli, arguments: list[str], message: str) -> None:
+def test_an_object_that_cannot_be_served_is_reported(shop: Cli, arguments: list[str], message: str) -> None:
     (shop.workspace / "failing.py").write_text("1 / 0\n")
     (shop.workspace / "bare.py").write_text("def lookup() -> None: ...\n")
     done = shop("mcp", *arguments)
@@ -142,7 +142,7 @@ def test_what_cannot_be_served_is_said_in_one_line(shop: Cli, arguments: list[st
     assert done.out == ""
 
 
-def test_a_port_that_is_taken_is_said(shop: Cli) -> None:
+def test_a_port_that_is_taken_is_reported(shop: Cli) -> None:
     with over_http(shop) as (_, url):
         port = url.rpartition(":")[2].partition("/")[0]
         done = shop("mcp", "shop", "--http", port)

@@ -24,7 +24,7 @@ def test_it_prints_its_url_answers_and_ends_when_interrupted() -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_it_serves_nobody_but_this_machine() -> None:
+def test_it_serves_only_this_machine() -> None:
     command = [sys.executable, "-m", "dragoman", "model-server", "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 2

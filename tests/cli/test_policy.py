@@ -54,7 +54,7 @@ def test_the_help_of_each_command_teaches_by_example(cli: Cli) -> None:
         assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_a_command_is_explained_deed_by_deed(ruled: Cli) -> None:
+def test_a_command_is_explained_effect_by_effect(ruled: Cli) -> None:
     done = ruled("policy", "test", "git status && rm -rf build > log.txt")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
@@ -72,7 +72,7 @@ def test_a_command_is_explained_deed_by_deed(ruled: Cli) -> None:
     assert not list(ruled.workspace.iterdir())
 
 
-def test_the_reason_of_a_rule_and_what_it_overruled_are_told(ruled: Cli) -> None:
+def test_the_reason_of_a_rule_and_the_overruled_rules_are_shown(ruled: Cli) -> None:
     done = ruled("policy", "test", "--path", ".env", env={"COLUMNS": "50"})
     assert done.out == (
         "deny   a request of kind read\n"
@@ -87,7 +87,7 @@ def test_the_reason_of_a_rule_and_what_it_overruled_are_told(ruled: Cli) -> None
     )
 
 
-def test_what_is_tested_is_what_the_options_say(ruled: Cli) -> None:
+def test_the_options_describe_the_tested_request(ruled: Cli) -> None:
     assert judged(ruled, "--kind", "edit", "--path", "src/a.py")["decision"] == "allow"
     assert judged(ruled, "--kind", "write", "--path", "src/a.py")["decision"] == "allow"
     assert judged(ruled, "--kind", "edit", "--path", ".git/config")["layer"] == "guard"
@@ -100,7 +100,7 @@ def test_what_is_tested_is_what_the_options_say(ruled: Cli) -> None:
 
 
 @pytest.mark.parametrize("option", [[], ["--tool-call"]])
-def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str]) -> None:
+def test_a_tool_call_is_read_as_agents_report_it(ruled: Cli, option: list[str]) -> None:
     path = str(ruled.workspace / "a.txt")
     call = {"kind": "read", "title": "Read", "locations": [{"path": path}], "rawInput": {"command": "rm a.txt"}}
     found = judged(ruled, *option, json.dumps(call))
@@ -108,7 +108,7 @@ def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str])
     assert found["decision"] == "ask"
 
 
-def test_a_tool_call_is_judged_as_the_agents_that_is_named(ruled: Cli) -> None:
+def test_a_tool_call_is_judged_as_one_of_the_named_agent(ruled: Cli) -> None:
     call = json.dumps({"kind": "fetch", "title": "Fetch", "rawInput": {"url": "https://example.org/"}})
     assert judged(ruled, call)["decision"] == "ask"
     assert judged(ruled, call, "-a", "codex")["decision"] == "allow"
@@ -126,7 +126,7 @@ def test_a_tool_call_is_judged_as_the_agents_that_is_named(ruled: Cli) -> None:
         (["--cwd", "/nowhere", "ls"], "does not exist"),
     ],
 )
-def test_what_cannot_be_tested_is_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
+def test_a_request_that_cannot_be_tested_is_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
     done = cli("policy", "test", *arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
@@ -140,7 +140,7 @@ def test_control_characters_in_a_command_are_shown_and_not_obeyed(cli: Cli) -> N
     assert "\\x1b" in done.out
 
 
-def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None:
+def test_the_rules_in_force_are_listed_with_their_sources(ruled: Cli) -> None:
     Remembered(ruled.home).add(Workspace(ruled.workspace), [PolicyRule("allow", command="npm test")])
     (entry,) = Remembered(ruled.home).list()
     done = ruled("policy", "list")
@@ -161,7 +161,7 @@ def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None
     assert [each["id"] for each in listed["remembered"]] == [entry.id]
 
 
-def test_what_other_workspaces_remember_is_listed_on_request(cli: Cli, tmp_path: Path) -> None:
+def test_answers_of_other_workspaces_are_listed_on_request(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (entry,) = Remembered(cli.home).add(Workspace(tmp_path / "other"), [PolicyRule("deny", command="npm publish")])
     assert entry.id not in cli("policy", "list").out
@@ -169,7 +169,7 @@ def test_what_other_workspaces_remember_is_listed_on_request(cli: Cli, tmp_path:
     assert f"  {entry.id}  deny   command npm publish (since " in done.out
 
 
-def test_what_is_revoked_no_longer_answers(cli: Cli) -> None:
+def test_a_revoked_answer_no_longer_counts(cli: Cli) -> None:
     (entry,) = Remembered(cli.home).add(Workspace(cli.workspace), [PolicyRule("allow", command="npm test")])
     assert judged(cli, "npm test")["decision"] == "allow"
     done = cli("policy", "revoke", entry.id)
@@ -199,7 +199,7 @@ def test_a_workspaces_rules_count_once_they_are_trusted(cli: Cli) -> None:
     assert cli("policy", "test", "make all").out.startswith("ask ")
 
 
-def test_a_broken_rule_is_told_with_its_line(cli: Cli) -> None:
+def test_a_broken_rule_is_reported_with_its_line(cli: Cli) -> None:
     cli.configure('[[policy]]\nanswer = "deny"\npaht = "x"\n')
     for arguments in (("list",), ("test", "ls")):
         done = cli("policy", *arguments)

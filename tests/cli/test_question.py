@@ -34,7 +34,7 @@ def test_a_person_is_asked_and_the_answer_counts(cli: Cli, on_terminal: On) -> N
     assert (cli.workspace / "README.md").exists()
 
 
-def test_what_is_no_answer_is_asked_again(cli: Cli, on_terminal: On) -> None:
+def test_an_invalid_answer_is_asked_for_again(cli: Cli, on_terminal: On) -> None:
     terminal = on_terminal("run", "edit README")
     for typed in (b"\n", b"5\n", b"yes\n"):
         terminal.until(b"1-4): ")
@@ -55,7 +55,7 @@ def test_the_end_of_input_refuses(cli: Cli, on_terminal: On) -> None:
     assert not (cli.workspace / "README.md").exists()
 
 
-def test_what_was_typed_before_the_question_does_not_answer_it(cli: Cli, on_terminal: On) -> None:
+def test_text_typed_before_the_question_does_not_answer_it(cli: Cli, on_terminal: On) -> None:
     terminal = on_terminal("run", "edit README")
     terminal.type(b"1\n")
     terminal.until(b"1-4): ")
@@ -93,7 +93,7 @@ def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
 
 
-def test_what_is_piped_keeps_the_agents_words_as_they_are(cli: Cli) -> None:
+def test_in_a_pipe_the_agents_text_is_unchanged(cli: Cli) -> None:
     assert "“say \x1b[2Jthis" in cli("run", "say \x1b[2Jthis").out
 
 
@@ -103,7 +103,7 @@ def test_colours_are_for_terminals_that_want_them(on_terminal: On) -> None:
     assert "\x1b" not in on_terminal("run", "tools", env={"TERM": "dumb"}).rest()
 
 
-def test_a_slow_start_is_shown_and_wiped_away(cli: Cli, on_terminal: On) -> None:
+def test_a_slow_start_is_shown_and_then_erased(cli: Cli, on_terminal: On) -> None:
     go = cli.workspace / "go"
     os.mkfifo(go)
     script = cli.workspace / "agent.sh"
@@ -135,7 +135,7 @@ def shown(request: PermissionRequest, width: int = 80) -> str:
     )
 
 
-def test_a_question_tells_command_paths_and_changes() -> None:
+def test_a_question_shows_command_paths_and_changes() -> None:
     text = shown(
         make_request(
             title="Change\nthings",
@@ -160,7 +160,7 @@ def test_a_question_tells_command_paths_and_changes() -> None:
     ]
 
 
-async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_once_comes_before_always_whatever_the_agents_order(capfd: pytest.CaptureFixture[str]) -> None:
     # goose 1.34.0 lists them so, and names them by their kinds.
     kinds = ("allow_always", "allow_once", "mine", "reject_once", "reject_always")
     request = make_request(options=tuple(Option(f"id-{kind}", kind, kind) for kind in kinds))
@@ -185,7 +185,7 @@ async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest
         os.close(slave)
 
 
-def test_what_a_question_leaves_out_it_counts() -> None:
+def test_a_question_counts_the_lines_it_leaves_out() -> None:
     assert "… 84 more lines" in shown(make_request(command="\n".join(f"echo {number}" for number in range(100))))
     many = Diff(path="/project/a", old_text=None, new_text="line\n" * 50)
     assert "… 34 more lines" in shown(make_request(diffs=(many,)))
@@ -207,7 +207,7 @@ def test_nothing_in_a_question_acts_on_the_terminal() -> None:
     assert "? abc (other)\n  $ x\\r\\x1b[2Ky\n  \\x1b]0;t\\x07p" in text
 
 
-def test_nothing_of_a_command_hides_in_a_sequence_of_the_terminal() -> None:
+def test_no_part_of_a_command_hides_in_an_escape_sequence() -> None:
     # A shell runs all three of these.
     assert "$ ls \\x1b]; rm -r build; : \\x07" in shown(make_request(command="ls \x1b]; rm -r build; : \x07"))
     diff = Diff(path="/project/a", old_text=None, new_text="echo \x1b]$(id)\x07\u202e\n")
@@ -219,7 +219,7 @@ def test_a_path_cannot_look_like_an_option() -> None:
     assert text.splitlines()[1:][:-1] == ["  a\\n  1  Reject", "  1  Allow", "  2  Reject"]
 
 
-def test_where_a_command_runs_and_what_is_set_for_it_is_shown() -> None:
+def test_the_folder_and_variables_of_a_command_are_shown() -> None:
     given = {"command": "ls", "cwd": "/project/sub", "env": {"PATH": "/project/evil", "A": "1\n2"}}
     text = shown(make_request(command="ls", raw_input=given))
     assert "  $ ls\n  in sub\n  with PATH=/project/evil\n       A=1\\n2\n" in text
@@ -228,7 +228,7 @@ def test_where_a_command_runs_and_what_is_set_for_it_is_shown() -> None:
     )
 
 
-def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is() -> None:
+def test_an_option_with_a_misleading_name_is_shown_with_its_effect() -> None:
     options = (
         Option("a", "Reject", "allow_always"),
         Option("b", "Yes, and never ask again " + "x" * 80, "allow_always"),
@@ -252,7 +252,7 @@ def test_a_no_whose_id_is_also_a_yes_cancels() -> None:
     ("line", "index"),
     [("1", 0), (" 2. ", 1), ("2)", 1), ("0", None), ("3", None), ("", None), ("y", None), ("²", None)],
 )
-def test_only_a_number_that_stands_there_answers(line: str, index: int | None) -> None:
+def test_only_a_listed_number_answers(line: str, index: int | None) -> None:
     assert chosen_index(line, 2) == index
 
 
@@ -295,7 +295,7 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
         os.close(slave)
 
 
-async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_long_request_is_shown_whole_on_demand(capfd: pytest.CaptureFixture[str]) -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
@@ -351,14 +351,14 @@ async def test_a_question_without_answers_is_refused() -> None:
     assert (await asker(make_request(options=()))).outcome == "cancelled"
 
 
-def test_what_the_agent_offers_for_good_we_do_not_offer_again() -> None:
+def test_lasting_answers_of_the_agent_are_not_offered_twice() -> None:
     assert lasting_answers(make_request()) == ["always", "never"]
     offered = (Option("a", "Allow", "allow_once"), Option("A", "Always", "allow_always"))
     assert lasting_answers(msgspec.structs.replace(make_request(), options=offered)) == []
 
 
 @pytest.mark.parametrize(("typed", "allowed"), [(b"always\n", True), (b" Never \n", False)])
-async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
+async def test_a_word_gives_a_lasting_answer(typed: bytes, allowed: bool) -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
     asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
@@ -374,7 +374,7 @@ async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
     assert (answer.allowed, answer.always) == (allowed, True)
 
 
-def test_where_and_with_what_a_command_runs_is_shown_by_whatever_keys_it_is_told() -> None:
+def test_the_folder_and_variables_of_a_command_are_found_under_any_key() -> None:
     raw_input = {"command": "make", "workdir": "/elsewhere", "environment": [{"name": "CC", "value": "./x"}]}
     text = shown(make_request(command="make", raw_input=raw_input))
     assert "  in /elsewhere\n  with environment=[{'name': 'CC', 'value': './x'}]\n" in text
@@ -382,14 +382,14 @@ def test_where_and_with_what_a_command_runs_is_shown_by_whatever_keys_it_is_told
     assert "  in a folder that the request does not make clear\n" in unclear
 
 
-def test_files_that_only_the_input_names_are_shown_beside_a_diff() -> None:
+def test_files_named_only_in_the_input_are_shown_beside_a_diff() -> None:
     diff = Diff(path="/project/a", old_text="x", new_text="y")
     text = shown(make_request(diffs=(diff,), raw_input={"path": "a", "edits": [{"file_path": "/etc/passwd"}]}))
     assert "    + y\n  /etc/passwd\n" in text
     assert text.count("\n  a") == 2  # the diff's own, and our word for always
 
 
-def test_files_beyond_number_are_counted() -> None:
+def test_files_beyond_the_limit_are_counted() -> None:
     text = shown(make_request(paths=tuple(f"/project/{number}" for number in range(1000))))
     assert "  … 984 more files\n" in text
 
@@ -408,7 +408,7 @@ def test_blanks_do_not_push_the_beginning_of_a_command_out_of_sight() -> None:
     assert "    … 7,811 more characters\n" in shown(make_request(diffs=(wide,)))
 
 
-def test_what_is_too_long_for_a_line_is_set_in() -> None:
+def test_a_line_that_is_too_long_goes_on_indented() -> None:
     lines = [*fold_lines((Span("  $ " + "x" * 30), Span(" (dim)", "dim")), 20)]
     shown = ["".join(span.text for span in line) for line in lines]
     assert shown == ["  $ " + "x" * 15, "      " + "x" * 13, "      xx (dim)"]

@@ -67,7 +67,7 @@ def provider(kind: str, **update: Any) -> events.ProviderEvent:
     return events.ProviderEvent(0.0, "s", "r", line, kind)
 
 
-def test_words_and_thoughts_keep_their_messages_apart() -> None:
+def test_text_and_thoughts_keep_their_message_ids() -> None:
     assert shown(
         events.AssistantDelta(*HEAD, "Hi", "m1"),
         events.AssistantMessage(*HEAD, "Hi", "m1"),
@@ -75,7 +75,7 @@ def test_words_and_thoughts_keep_their_messages_apart() -> None:
     ) == [Text("Hi", "m1"), MessageEnd("m1"), Thought("Hm", "m2")]
 
 
-def test_thoughts_are_left_out_where_nobody_wants_them() -> None:
+def test_thoughts_can_be_left_out() -> None:
     assert shown(events.ReasoningDelta(*HEAD, "Hm", "m2"), using=renderer(thoughts=False)) == []
 
 
@@ -108,7 +108,7 @@ def test_thoughts_are_left_out_where_nobody_wants_them() -> None:
         (call("Done at once", status="completed"), "✓ Done at once"),
     ],
 )
-def test_a_tool_line_says_what_is_done_to_what(event: events.Event, line: str) -> None:
+def test_a_tool_line_names_the_action_and_its_object(event: events.Event, line: str) -> None:
     assert lines(event) == [line]
 
 
@@ -125,14 +125,14 @@ def test_a_tool_line_fits_the_terminal(width: int) -> None:
         assert wide <= width
 
 
-def test_a_result_takes_the_place_of_its_call() -> None:
+def test_a_result_replaces_the_line_of_its_call() -> None:
     begun, ended = shown(call("Run x", "execute"), result("Run x", "execute", output={"exitCode": 0}))
     assert isinstance(begun, Line)
     assert isinstance(ended, Ending)
     assert begun.key == ended.key
 
 
-def test_a_plan_is_told_whole_once_and_then_where_it_changed() -> None:
+def test_a_plan_is_shown_whole_once_and_then_only_its_changes() -> None:
     by = renderer()
     assert lines(plan(("One", "in_progress"), ("Two", "pending")), using=by) == ["plan 0/2", "  ▸ One", "  ○ Two"]
     assert lines(plan(("One", "in_progress"), ("Two", "pending")), using=by) == []
@@ -158,7 +158,7 @@ def asked_and(by: str, kind: str | None, *, verbose: bool = False) -> list[str]:
     )
 
 
-def test_what_was_decided_for_the_user_is_told() -> None:
+def test_a_decision_without_the_user_is_shown() -> None:
     assert asked_and("rule", "reject_once") == ["✗ not allowed: Run x (access is read-only)"]
     assert asked_and("rule", None) == ["✗ not allowed: Run x (access is read-only)"]
     assert asked_and("default", "reject_once") == ["✗ not allowed: Run x (nobody to ask)"]
@@ -167,7 +167,7 @@ def test_what_was_decided_for_the_user_is_told() -> None:
     assert asked_and("callback", "reject_once") == []
 
 
-def test_the_rule_that_refused_is_told_to_its_end() -> None:
+def test_the_rule_that_denied_is_not_truncated() -> None:
     shown_lines = lines(
         events.PermissionRequested(*HEAD, "p1", "t1", "Run `ls`", "execute", None, (), (), ()),
         events.PermissionResolved(
@@ -199,7 +199,7 @@ def answered(reason: str, *remembered: str, by: str = "person") -> list[str]:
     )
 
 
-def test_what_a_person_answered_for_good_is_told_with_the_way_back() -> None:
+def test_a_lasting_answer_is_shown_with_the_command_that_revokes_it() -> None:
     assert answered("a person allowed it; remembered for this workspace (3f9a1c): allow command ls", "3f9a1c") == [
         "· remembered for this workspace (3f9a1c): allow command ls",
         "  To revoke it: dragoman policy revoke 3f9a1c",
@@ -211,7 +211,7 @@ def test_what_a_person_answered_for_good_is_told_with_the_way_back() -> None:
     assert answered("on_permission allowed it; remembered", "3f9a1c", by="callback") == []
 
 
-def test_what_is_no_text_is_named() -> None:
+def test_content_that_is_not_text_is_named() -> None:
     image = {"type": "image", "data": "A" * 4000, "mimeType": "image/png"}
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
     inside = {"type": "resource", "resource": {"uri": "demo:///n.md", "text": "x"}}
@@ -224,7 +224,7 @@ def test_what_is_no_text_is_named() -> None:
     ]
 
 
-def test_notices_modes_and_compactions_are_told_and_the_rest_is_not() -> None:
+def test_notices_modes_and_compactions_are_shown_and_other_events_are_not() -> None:
     assert lines(
         provider("notice", severity="info", title="Hello", description="there"),
         provider("current_mode_update", currentModeId="plan"),
@@ -235,7 +235,7 @@ def test_notices_modes_and_compactions_are_told_and_the_rest_is_not() -> None:
     ) == ["! Hello: there", "mode: plan", "the agent compacted its context"]
 
 
-def test_the_last_line_tells_only_what_was_reported() -> None:
+def test_the_last_line_shows_only_reported_figures() -> None:
     usage = rows.Usage(input_tokens=1234, output_tokens=0, cost=Cost(amount=0.0123, currency="USD"))
     end = events.RunCompleted(*HEAD, "success", "end_turn", "", usage, 3.21)
     assert lines(end) == ["done in 3.2s · tokens: 1.2k in, 0 out · 0.0123 USD"]

@@ -29,14 +29,14 @@ def test_a_recording_is_played_to_a_client(cli: Cli, recording: Path) -> None:
     assert (now.code, now.out) == (0, then.out)
 
 
-def test_another_prompt_is_shown_beside_the_recorded_one(cli: Cli, recording: Path) -> None:
+def test_a_prompt_that_differs_is_shown_beside_the_recorded_one(cli: Cli, recording: Path) -> None:
     done = cli("run", "--agent-command", f"{REPLAY} --speed now {recording}", "good morning")
     assert done.code == 1
     assert "-hello" in done.err
     assert "+good morning" in done.err
 
 
-def test_by_order_any_prompt_will_do(cli: Cli, recording: Path) -> None:
+def test_by_order_any_prompt_is_answered(cli: Cli, recording: Path) -> None:
     then = cli("run", "hello")
     done = cli("run", "--agent-command", f"{REPLAY} --by-order {recording}", "good morning")
     assert (done.code, done.out) == (0, then.out)
@@ -56,21 +56,21 @@ def test_a_session_of_the_journal_is_played_by_its_id(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "folder/none", "a1b2c3"])
-def test_a_recording_that_is_not_there_is_said(cli: Cli, name: str) -> None:
+def test_a_missing_recording_is_reported(cli: Cli, name: str) -> None:
     done = cli("replay", name, stdin=b"")
     assert done.code == 2
     assert f"there is no recording {name}" in done.err
     assert done.out == ""
 
 
-def test_a_session_that_is_not_there_is_said(cli: Cli) -> None:
+def test_a_missing_session_is_reported(cli: Cli) -> None:
     cli("run", "hello")
     done = cli("replay", "zzzzzz", stdin=b"")
     assert done.code == 2
     assert "zzzzzz" in done.err
 
 
-def test_a_file_that_is_no_recording_is_said_with_its_line(cli: Cli) -> None:
+def test_a_file_that_is_no_recording_is_reported_with_its_line(cli: Cli) -> None:
     file = cli.workspace / "notes.txt"
     file.write_text('{"dir": "end", "ts": 1}\nhello\n')
     done = cli("replay", "notes.txt", stdin=b"")
@@ -78,13 +78,13 @@ def test_a_file_that_is_no_recording_is_said_with_its_line(cli: Cli) -> None:
     assert "notes.txt, line 2" in done.err
 
 
-def test_a_connection_that_is_not_there_is_said(cli: Cli, recording: Path) -> None:
+def test_a_missing_connection_is_reported(cli: Cli, recording: Path) -> None:
     done = cli("replay", "--connection", "2", str(recording), stdin=b"")
     assert done.code == 2
     assert "1 connection, not 2" in done.err
 
 
-def test_without_a_client_it_tells_how_to_get_one(cli: Cli, recording: Path) -> None:
+def test_without_a_client_it_says_how_to_connect_one(cli: Cli, recording: Path) -> None:
     done = cli("replay", str(recording))
     assert done.code == 2
     assert "dragoman run" in done.err

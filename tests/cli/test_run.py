@@ -13,7 +13,7 @@ import pytest
 from .conftest import Cli
 
 
-def test_the_agents_words_go_to_stdout_and_all_else_to_stderr(cli: Cli) -> None:
+def test_the_agents_text_goes_to_stdout_and_everything_else_to_stderr(cli: Cli) -> None:
     done = cli("run", "--access", "edit-inside", "edit", "notes.md")
     assert (done.code, done.out) == (0, "I created notes.md.\n")
     assert "● Create notes.md\n✓ Create notes.md  +3\n" in done.err
@@ -26,7 +26,7 @@ def test_stdout_is_the_results_text_and_a_newline(cli: Cli) -> None:
     assert cli("run", "plan").out == events[-1]["text"] + "\n"
 
 
-def test_where_nobody_watches_there_are_no_escape_codes(cli: Cli) -> None:
+def test_in_a_pipe_there_are_no_escape_codes(cli: Cli) -> None:
     done = cli("run", "--thoughts", "think")
     assert "\x1b" not in done.out + done.err
     assert "would like to see me think" in done.err
@@ -39,7 +39,7 @@ def test_quiet_is_the_text_alone(cli: Cli) -> None:
     assert done.err == ""
 
 
-def test_verbose_shows_what_the_agent_prints_beside_the_protocol(cli: Cli) -> None:
+def test_verbose_shows_the_agents_other_output(cli: Cli) -> None:
     assert "stderr: demo agent: line 2 of 3 on stderr" in cli("run", "-v", "stderr 3").err
     assert "noise: " in cli("run", "-v", "noise").err
 
@@ -104,7 +104,7 @@ def test_1_an_agent_that_fails(cli: Cli) -> None:
         assert "Traceback" not in done.err
 
 
-def test_a_failing_run_keeps_the_words_that_came_before(cli: Cli) -> None:
+def test_a_failed_run_keeps_the_text_that_came_before(cli: Cli) -> None:
     done = cli("run", "crash")
     assert done.out == "My process ends in the middle of this\n"
     assert "crashing as asked" in done.err
@@ -136,7 +136,7 @@ def test_2_bad_input_names_what_is_wrong(cli: Cli, arguments: list[str], message
     assert done.out == ""
 
 
-def test_2_what_only_the_agent_can_tell(cli: Cli) -> None:
+def test_2_input_that_only_the_agent_can_check(cli: Cli) -> None:
     for option, value, named in (
         ("--model", "gpt-0", "gpt-0"),
         ("--mode", "wild", "wild"),
@@ -190,14 +190,14 @@ def test_3_an_agent_of_another_protocol(cli: Cli, tmp_path: Path) -> None:
     assert "99" in done.err
 
 
-def test_4_an_agent_that_wants_a_login_first_tells_its_ways(cli: Cli) -> None:
+def test_4_an_agent_that_needs_a_login_has_its_methods_listed(cli: Cli) -> None:
     done = cli("run", "login")
     assert done.code == 4
     assert "  Log in: dragoman login demo. It offers: Demo login (Needs no password" in done.err
     assert cli("run", "--env", "DRAGOMAN_DEMO_AUTH=required", "hello").code == 4
 
 
-def test_5_refused_by_access(cli: Cli) -> None:
+def test_5_denied_by_access(cli: Cli) -> None:
     done = cli("run", "--access", "read-only", "run touch x")
     assert done.code == 5
     assert "✗ not allowed: Run `touch x` (access is read-only: it runs a command)" in done.err
@@ -205,7 +205,7 @@ def test_5_refused_by_access(cli: Cli) -> None:
     assert not (cli.workspace / "x").exists()
 
 
-def test_5_refused_for_want_of_anybody_to_ask_names_the_option(cli: Cli) -> None:
+def test_5_denied_without_a_person_to_ask_names_the_option(cli: Cli) -> None:
     done = cli("run", "edit README")
     assert done.code == 5
     assert done.err.count("nobody to ask.") == 1
@@ -225,7 +225,7 @@ def test_124_a_deadline_and_an_idle_limit(cli: Cli) -> None:
 # -- sessions
 
 
-def test_a_saved_handle_is_for_its_owner_alone(cli: Cli) -> None:
+def test_a_saved_handle_is_readable_by_its_owner_only(cli: Cli) -> None:
     # The command line of an agent, which is in it, may hold a key.
     assert cli("run", "--save", "talk.json", "hello").code == 0
     assert stat.S_IMODE((cli.workspace / "talk.json").stat().st_mode) == 0o600
@@ -240,7 +240,7 @@ def test_a_handle_replaces_no_device(cli: Cli) -> None:
     assert (cli.workspace / "pipe").is_fifo()
 
 
-def test_a_saved_session_goes_on_in_another_process(cli: Cli) -> None:
+def test_a_saved_session_is_resumed_in_another_process(cli: Cli) -> None:
     assert cli("run", "--save", "talk.json", "hello").code == 0
     handle = json.loads((cli.workspace / "talk.json").read_text())
     assert handle["agent"] == "demo"
@@ -260,7 +260,7 @@ def test_a_file_that_is_no_handle_is_bad_input(cli: Cli) -> None:
     assert "x.json: this is no session handle" in done.err
 
 
-def test_options_of_the_agents_own_take_words_and_switches(cli: Cli) -> None:
+def test_the_agents_own_options_take_words_and_switches(cli: Cli) -> None:
     done = cli("run", "--model", "demo-large", "--effort", "high", "--mode", "plan", "--json", "edit README")
     text = done.events()[-1]["text"]
     assert "I am in plan mode" in text

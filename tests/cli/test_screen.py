@@ -79,13 +79,13 @@ def test_a_message_ends_its_line_before_the_other_stream_goes_on() -> None:
     assert "One two.\n● tool\n" in drawn(RUN).all.getvalue()
 
 
-def test_one_terminal_parts_words_from_what_stands_beside_them() -> None:
+def test_on_one_terminal_blank_lines_separate_text_from_other_lines() -> None:
     assert drawn(RUN, tty=True, shared=True).all.getvalue() == (
         f"One two.\n\n● tool{CLEAR_LINE}✓ tool\n\nThree\n\nfour\n\ndone\n"
     )
 
 
-def test_a_result_that_comes_later_stands_alone() -> None:
+def test_a_result_that_comes_later_has_a_line_of_its_own() -> None:
     pieces: list[Piece] = [line("● one", "1"), line("● two", "2"), Ending("1", (Span("✓ one"),))]
     assert drawn(pieces, tty=True).streams[STDERR] == "● one\n● two\n✓ one\n"
 
@@ -96,7 +96,7 @@ def test_a_message_goes_on_after_a_line_in_between() -> None:
     assert drawn(pieces, tty=True, shared=True).all.getvalue() == "One \n\nnote\n\ntwo\n"
 
 
-def test_thoughts_stand_apart_from_words() -> None:
+def test_blank_lines_separate_thoughts_from_text() -> None:
     pieces: list[Piece] = [
         Thought("Hm.", "a"),
         MessageEnd("a"),

@@ -64,7 +64,7 @@ def test_the_help_loads_no_more_than_it_needs(cli: Cli) -> None:
 # -- nothing yet
 
 
-def test_where_nothing_was_said_a_first_step_is_shown_and_nothing_is_made(cli: Cli) -> None:
+def test_without_sessions_a_first_step_is_shown_and_no_file_is_created(cli: Cli) -> None:
     done = cli("sessions", "list")
     assert (done.code, done.out) == (0, "")
     assert 'Try: dragoman run "hello"' in done.err
@@ -80,7 +80,7 @@ def test_where_nothing_was_said_a_first_step_is_shown_and_nothing_is_made(cli: C
 # -- the list
 
 
-def test_a_run_is_listed_with_all_that_tells_it_from_others(cli: Cli) -> None:
+def test_a_session_is_listed_with_its_id_agent_state_and_title(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
     [one] = listed(cli)
     assert (one["agent"], one["workspace"], one["state"]) == ("demo", str(cli.workspace), "idle")
@@ -94,7 +94,7 @@ def test_a_run_is_listed_with_all_that_tells_it_from_others(cli: Cli) -> None:
     assert line.endswith("  hello")
 
 
-def test_the_list_can_be_narrowed_and_tells_what_it_leaves_out(cli: Cli) -> None:
+def test_the_list_can_be_filtered_and_counts_the_sessions_it_leaves_out(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "s1", "one", agent="claude", cwd="/w/a", at=NOON)
         await talked(journal, "s2", "two", agent="codex", cwd="/w/a", at=NOON + 86_400)
@@ -112,7 +112,7 @@ def test_the_list_can_be_narrowed_and_tells_what_it_leaves_out(cli: Cli) -> None
     assert "No session matches" in cli("sessions", "list", "--agent", "nobody").err
 
 
-def test_a_cost_that_nobody_reported_is_no_zero(cli: Cli) -> None:
+def test_a_cost_that_was_not_reported_is_no_zero(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "s1")
 
@@ -122,7 +122,7 @@ def test_a_cost_that_nobody_reported_is_no_zero(cli: Cli) -> None:
     assert "0.00" not in cli("sessions", "list").out
 
 
-def test_a_run_reads_as_running_while_its_owner_lives_and_else_as_interrupted(cli: Cli) -> None:
+def test_a_run_is_running_while_its_owner_lives_and_otherwise_interrupted(cli: Cli) -> None:
     dead = Process(id="dead", host=socket.gethostname(), pid=2**22 + 1, started="1", heartbeat=NOON)
     living = this_process()
 
@@ -192,7 +192,7 @@ def test_a_whole_id_that_begins_another_is_that_one() -> None:
     assert find_session(sessions("abcdef12", "abcdef"), "abcdef").id == "abcdef"
 
 
-def test_what_is_shown_of_an_id_means_no_other() -> None:
+def test_a_short_id_is_unambiguous() -> None:
     every = sessions("abcdef12", "abcdefff", "abcdefgh1", "12345678", "abc")
     short = short_ids(every)
     assert short["12345678"] == "123456"
@@ -214,22 +214,22 @@ NOW = datetime.fromisoformat("2026-11-15T12:00").astimezone()
         ("7d", "2026-11-08T12:00"),
     ],
 )
-def test_a_time_is_a_day_a_moment_or_how_long_ago(text: str, meant: str) -> None:
+def test_a_time_is_a_day_a_moment_or_a_duration_before_now(text: str, meant: str) -> None:
     assert parse_time(text, "--since", NOW) == datetime.fromisoformat(meant).astimezone().timestamp()
 
 
-def test_until_a_day_counts_all_of_it() -> None:
+def test_until_a_day_includes_the_whole_day() -> None:
     end = datetime.fromisoformat("2026-11-02").astimezone().timestamp()
     assert parse_time("2026-11-01", "--until", NOW, end=True) == end
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01", "2026-02-30", "", "-", "-3d"])
-def test_what_is_no_time_says_what_is(text: str) -> None:
+def test_an_invalid_time_is_answered_with_examples(text: str) -> None:
     with pytest.raises(InputError, match="is not a time"):
         parse_time(text, "--since", NOW)
 
 
-def test_a_folder_may_be_named_by_a_link_to_it(tmp_path: Path) -> None:
+def test_a_folder_may_be_named_by_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     here = Session(id="a", cwd=str(tmp_path.resolve() / "real"))
@@ -253,7 +253,7 @@ def test_a_conversation_is_shown_as_it_was(cli: Cli) -> None:
     assert [line for line in shown_events[6:] if line] == [line for line in begun if line]
 
 
-def test_a_terminal_gets_thoughts_and_colours_and_a_pipe_plain_words(cli: Cli) -> None:
+def test_a_terminal_gets_thoughts_and_colours_and_a_pipe_plain_text(cli: Cli) -> None:
     assert cli("run", "think").code == 0
     on_terminal, piped = shown(cli, 80, "sessions", "show"), cli("sessions", "show").out
     assert "\x1b[" in on_terminal
@@ -277,7 +277,7 @@ def test_the_last_runs_can_be_shown_alone(cli: Cli) -> None:
         assert re.findall(r"^› (\w+)$", out, re.M) == expected
 
 
-def test_what_a_person_answered_is_told(cli: Cli) -> None:
+def test_a_persons_answers_are_shown(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         run = talk.prompt("edit it")
@@ -304,7 +304,7 @@ def test_what_a_person_answered_is_told(cli: Cli) -> None:
     assert "\n? Which colour?\n  colour: blue\n" in out
 
 
-def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
+def test_an_interrupted_run_is_shown_as_interrupted(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         talk.prompt("work")
@@ -324,7 +324,7 @@ def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
     ]
 
 
-def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli: Cli) -> None:
+def test_a_run_without_an_end_in_its_transcript_is_shown_in_one_line(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         request = talk.prompt("work")
@@ -357,7 +357,7 @@ def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
     assert comparable(again) == comparable(live)
 
 
-def test_nothing_in_what_was_kept_acts_on_a_terminal(cli: Cli) -> None:
+def test_nothing_in_a_stored_session_acts_on_a_terminal(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", agent=f"demo{EVIL}", cwd=f"/w/{EVIL}", time=NOON)
         run = talk.prompt(f"prompt {EVIL}")
@@ -388,7 +388,7 @@ def test_nothing_in_what_was_kept_acts_on_a_terminal(cli: Cli) -> None:
             assert not re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", piped), command
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(cli: Cli) -> None:
+def test_a_reader_that_stops_early_ends_it_quietly(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "s1", "hello", "word " * 100_000)
 
@@ -429,7 +429,7 @@ def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
     assert "No matches" in done.err
 
 
-def test_words_that_a_shell_kept_together_belong_together(cli: Cli) -> None:
+def test_words_quoted_in_the_shell_are_a_phrase(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "s1", "hello", "connection was refused")
         await talked(journal, "s2", "hello", "connection refused")
@@ -440,7 +440,7 @@ def test_words_that_a_shell_kept_together_belong_together(cli: Cli) -> None:
     assert len(json.loads(cli("sessions", "search", "--json", "connection", "refused").out)) == 2
 
 
-def test_what_was_found_is_seen_on_a_narrow_terminal_too(cli: Cli) -> None:
+def test_a_match_is_visible_on_a_narrow_terminal_too(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "s1", "hello", f"{'before ' * 20}needle{' after' * 20}")
 
@@ -448,7 +448,7 @@ def test_what_was_found_is_seen_on_a_narrow_terminal_too(cli: Cli) -> None:
     assert "needle" in without_looks(shown(cli, 40, "sessions", "search", "needle"))
 
 
-def test_to_search_for_nothing_is_bad_input(cli: Cli) -> None:
+def test_an_empty_search_is_bad_input(cli: Cli) -> None:
     assert cli("sessions", "search").code == 2
     assert cli("sessions", "search", " ").code == 2
 
@@ -456,7 +456,7 @@ def test_to_search_for_nothing_is_bad_input(cli: Cli) -> None:
 # -- writing out
 
 
-def test_the_name_of_the_file_tells_the_format(cli: Cli) -> None:
+def test_the_suffix_of_the_file_decides_the_format(cli: Cli) -> None:
     assert cli("run", "--access", "full", "edit notes.md").code == 0
     for name in ("talk.md", "talk.json", "talk.jsonl", "talk"):
         done = cli("sessions", "export", "-", "-o", name)
@@ -488,7 +488,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(cli: Cli) -> Non
     assert os.listdir(cli.workspace) == []
 
 
-def test_what_stands_in_a_block_does_not_end_it(cli: Cli) -> None:
+def test_a_fence_inside_a_code_block_does_not_end_it(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         run = talk.prompt("```\nfenced\n```")
@@ -506,7 +506,7 @@ def test_what_stands_in_a_block_does_not_end_it(cli: Cli) -> None:
 # -- going on, and the end
 
 
-def test_a_session_goes_on_where_it_was(cli: Cli) -> None:
+def test_a_resumed_session_gets_another_run(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
     before = listed(cli)[0]
     done = cli("sessions", "resume", before["id"][:6], "plan")
@@ -516,7 +516,7 @@ def test_a_session_goes_on_where_it_was(cli: Cli) -> None:
     assert re.findall(r"^› (\w+)$", cli("sessions", "show").out, re.M) == ["hello", "plan"]
 
 
-def test_without_a_terminal_a_session_goes_on_by_a_prompt_only(cli: Cli) -> None:
+def test_without_a_terminal_a_session_is_resumed_only_with_a_prompt(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
     done = cli("sessions", "resume", "-")
     assert (done.code, "needs a terminal" in done.err) == (2, True)
@@ -539,7 +539,7 @@ def test_a_deleted_session_is_gone_from_the_files(cli: Cli) -> None:
     assert cli("sessions", "delete", "--yes", "gone").code == 2
 
 
-def test_on_a_terminal_it_is_asked_before_anything_is_deleted(cli: Cli) -> None:
+def test_on_a_terminal_deletion_needs_confirmation(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         await talked(journal, "feed01", "the first")
         await talked(journal, "feed02", "the second")
@@ -555,7 +555,7 @@ def test_on_a_terminal_it_is_asked_before_anything_is_deleted(cli: Cli) -> None:
     assert [one["id"] for one in listed(cli)] == ["feed02"]
 
 
-def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -> None:
+def test_a_history_that_the_agent_replays_differently_is_shown_as_a_line(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await talked(journal, "s1", "hello")
         request = talk.prompt("go on")
@@ -604,9 +604,9 @@ def test_in_a_pipe_the_list_is_whole_and_has_absolute_times(cli: Cli) -> None:
     ("seconds", "words"),
     [(3, "just now"), (61, "1 min ago"), (7199, "1 h ago"), (86_400, "1 d ago"), (6 * 86_400, "6 d ago")],
 )
-def test_times_are_told_as_people_tell_them(seconds: int, words: str) -> None:
+def test_times_are_relative(seconds: int, words: str) -> None:
     assert how_long_ago(NOON - seconds, NOON) == words
 
 
-def test_after_a_week_the_day_is_told() -> None:
+def test_after_a_week_the_day_is_shown() -> None:
     assert how_long_ago(NOON - 8 * 86_400, NOON) == when(NOON - 8 * 86_400).split()[0]

@@ -31,12 +31,12 @@ def test_words_are_joined(nothing: int) -> None:
     assert prompt_parts(["fix", "the", "test"], fd=nothing) == ("fix the test",)
 
 
-def test_what_is_piped_goes_with_the_words(piped: int) -> None:
+def test_piped_input_is_attached_to_the_words(piped: int) -> None:
     assert prompt_parts(["look"], fd=piped) == ("look", TextAttachment("stdin", "notes\n"))
 
 
 @pytest.mark.parametrize("words", [[], ["-"], [""]])
-def test_what_is_piped_is_the_prompt_where_there_are_no_words(piped: int, words: list[str]) -> None:
+def test_piped_input_is_the_prompt_without_words(piped: int, words: list[str]) -> None:
     assert prompt_parts(words, fd=piped) == ("notes\n",)
 
 
@@ -45,13 +45,13 @@ def test_files_and_images_come_after(nothing: int) -> None:
     assert parts == ("look", FileAttachment(Path("a")), ImageAttachment(Path("b")))
 
 
-def test_nothing_at_all_is_said_with_an_example(nothing: int) -> None:
+def test_a_missing_prompt_is_answered_with_an_example(nothing: int) -> None:
     with pytest.raises(InputError, match="empty") as raised:
         prompt_parts([], fd=nothing)
     assert "For example" in raised.value.guidance
 
 
-def test_a_closed_stdin_is_said() -> None:
+def test_a_closed_stdin_is_reported() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     os.close(writing)

@@ -35,7 +35,7 @@ def used(cli: Cli) -> Cli:
     return cli
 
 
-def test_a_cost_that_was_told_after_the_runs_end_is_counted_once_and_as_the_list_has_it(cli: Cli) -> None:
+def test_a_cost_reported_after_the_end_of_a_run_is_counted_once_as_in_the_list(cli: Cli) -> None:
     def model(talk: Talk, name: str) -> None:
         option = {"id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": name}
         options = [{"value": name, "name": name}]
@@ -73,7 +73,7 @@ def test_the_help_teaches_by_example(cli: Cli) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_where_nothing_was_run_a_first_step_is_shown(cli: Cli) -> None:
+def test_without_runs_a_first_step_is_shown(cli: Cli) -> None:
     done = cli("usage")
     assert (done.code, done.out) == (0, "")
     assert 'dragoman run "hello"' in done.err
@@ -81,7 +81,7 @@ def test_where_nothing_was_run_a_first_step_is_shown(cli: Cli) -> None:
     assert not (cli.home / "journal.db").exists()
 
 
-def test_the_table_says_what_was_reported_and_what_was_not(used: Cli) -> None:
+def test_the_table_marks_figures_that_were_not_reported(used: Cli) -> None:
     done = used("usage", "--by", "agent")
     assert done.code == 0
     assert table(done.out) == {
@@ -94,7 +94,7 @@ def test_the_table_says_what_was_reported_and_what_was_not(used: Cli) -> None:
     assert "at least" in done.err
 
 
-def test_as_json_what_was_not_reported_is_null(used: Cli) -> None:
+def test_in_json_a_figure_that_was_not_reported_is_null(used: Cli) -> None:
     done = used("usage", "--by", "workspace", "--json")
     assert (done.code, done.err) == (0, "")
     found: list[dict[str, Any]] = json.loads(done.out)
@@ -104,7 +104,7 @@ def test_as_json_what_was_not_reported_is_null(used: Cli) -> None:
     assert (found[1]["input_tokens"], found[1]["cost"]) == (None, None)
 
 
-def test_it_can_be_narrowed(used: Cli) -> None:
+def test_usage_can_be_filtered(used: Cli) -> None:
     day = datetime.fromtimestamp(NOON).astimezone().date().isoformat()
     for filters, count in (
         (["--agent", "claude"], 3),
@@ -118,7 +118,7 @@ def test_it_can_be_narrowed(used: Cli) -> None:
     assert used("usage", "--since", "whenever").code == 2
 
 
-def test_what_a_real_run_reported_is_there(cli: Cli) -> None:
+def test_the_figures_of_a_real_run_are_counted(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
     [one] = json.loads(cli("usage", "--by", "model", "--json").out)
     assert one["model"] == "demo-small"

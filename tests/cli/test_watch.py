@@ -63,7 +63,7 @@ def test_every_provider_can_be_chosen() -> None:
     assert tuple(option.type.choices) == PROVIDERS
 
 
-def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
+def test_entries_are_shown_while_they_are_written(owner: Cli) -> None:
     path = path_of(owner)
     process = owner.start("watch", "--yes", "--provider", "claude")
     assert process.stdout is not None
@@ -89,7 +89,7 @@ def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
     assert owner("journal", "verify").code == 0
 
 
-def test_what_was_there_before_is_counted_and_not_shown(owner: Cli) -> None:
+def test_earlier_entries_are_counted_and_not_shown(owner: Cli) -> None:
     transcript = Transcript()
     transcript.user("Long ago")
     transcript.text("Yes.")
@@ -102,7 +102,7 @@ def test_what_was_there_before_is_counted_and_not_shown(owner: Cli) -> None:
     assert "Long ago" in owner("sessions", "list").out
 
 
-def test_lines_of_json_have_all_of_it(owner: Cli) -> None:
+def test_json_lines_hold_the_whole_frame(owner: Cli) -> None:
     path = path_of(owner)
     path.write_bytes(lines(said_now()))
     process = owner.start("watch", str(path), "--json")
@@ -115,7 +115,7 @@ def test_lines_of_json_have_all_of_it(owner: Cli) -> None:
     assert entries[2]["frame"]["params"]["prompt"] == [{"type": "text", "text": "What is this?"}]
 
 
-def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
+def test_an_unreadable_folder_is_reported_once(owner: Cli) -> None:
     folder = path_of(owner).parent.parent
     folder.rename(folder.with_name("elsewhere"))
     folder.write_text("")
@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
     assert "cannot be read" not in err
 
 
-def test_of_problems_those_are_told_that_stay_and_each_once_until_all_is_well() -> None:
+def test_an_error_that_persists_is_reported_once_until_it_is_gone() -> None:
     problems = ErrorReports()
     looks = ["passes", "stays", "stays", "stays", None, "stays", "stays", "passes", "stays"]
     texts = [problems.news(problem) for problem in looks]
@@ -171,7 +171,7 @@ def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: O
     stopped(process)
 
 
-def test_who_does_not_agree_is_not_watched(owner: Cli, on_terminal: On) -> None:
+def test_without_consent_nothing_is_watched(owner: Cli, on_terminal: On) -> None:
     path_of(owner).write_bytes(lines(said_now()))
     terminal = on_terminal("watch", "--provider", "claude")
     terminal.until(b"[y/N]: ")
@@ -181,7 +181,7 @@ def test_who_does_not_agree_is_not_watched(owner: Cli, on_terminal: On) -> None:
     assert not (owner.home / "journal.db").exists()
 
 
-def test_what_the_settings_turn_off_is_not_watched(owner: Cli) -> None:
+def test_an_agent_turned_off_in_the_settings_is_not_watched(owner: Cli) -> None:
     owner.configure('[watch]\nclaude = "off"\ncodex = "off"\n')
     path_of(owner).write_bytes(lines(said_now()))
     done = owner("watch", "--yes")
@@ -190,7 +190,7 @@ def test_what_the_settings_turn_off_is_not_watched(owner: Cli) -> None:
     assert not (owner.home / "journal.db").exists()
 
 
-def test_it_ends_when_nobody_reads_what_it_shows(owner: Cli) -> None:
+def test_it_ends_when_the_reader_of_its_output_is_gone(owner: Cli) -> None:
     process = owner.start("watch", "--yes", "--provider", "claude")
     assert process.stdout is not None
     assert process.stderr is not None
@@ -199,7 +199,7 @@ def test_it_ends_when_nobody_reads_what_it_shows(owner: Cli) -> None:
     assert process.wait(TIMEOUT_S) in (0, 141)
 
 
-def test_a_path_that_is_not_there_is_refused(owner: Cli) -> None:
+def test_a_missing_path_is_refused(owner: Cli) -> None:
     done = owner("watch", "nowhere.jsonl")
     assert (done.code, done.out) == (2, "")
     assert "there is no file nowhere.jsonl" in done.err

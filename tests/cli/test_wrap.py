@@ -38,11 +38,11 @@ def test_words_are_kept_whole() -> None:
     assert fed("The quick brown fox jumps over") == ["The quick brown fox", "jumps over"]
 
 
-def test_a_word_that_grows_past_the_edge_is_taken_back() -> None:
+def test_a_word_that_grows_past_the_edge_moves_to_the_next_line() -> None:
     assert fed("The quick brown fo", "xes", " jump") == ["The quick brown", "foxes jump"]
 
 
-def test_nothing_is_held_back() -> None:
+def test_every_part_is_written_at_once() -> None:
     assert Wrapper(WIDTH).feed("half a wor") == "half a wor"
 
 
@@ -64,14 +64,14 @@ def test_a_fence_left_open_ends_with_its_message() -> None:
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=12), max_size=12))
-def test_the_words_are_the_same_however_they_come(parts: list[str]) -> None:
+def test_the_text_is_the_same_however_it_is_split(parts: list[str]) -> None:
     lines = fed(*parts)
     assert " ".join(lines).split() == "".join(parts).split()
     assert lines == fed("".join(parts))
     assert all(len(line) < WIDTH or " " not in line for line in lines)
 
 
-def test_a_word_without_end_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_long_word_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = 0
 
     def count(text: str) -> int:

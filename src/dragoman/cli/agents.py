@@ -28,8 +28,8 @@ Examples:
   dragoman run -a claude "hello"
 
 \b
-Your own agents, and changes to these, are tables [agents.NAME] in config.toml
-in ~/.dragoman (or DRAGOMAN_HOME): command = "my-agent", args = ["--acp"]."""
+To add an agent or change one, write a table [agents.NAME] in config.toml, in
+~/.dragoman (or DRAGOMAN_HOME): command = "my-agent", args = ["--acp"]."""
 
 
 @click.command(epilog=EPILOG)

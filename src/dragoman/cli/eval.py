@@ -18,7 +18,7 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.command import note, print_error
 from dragoman.cli.exits import Interrupts
-from dragoman.cli.options import FILE, parse_pair
+from dragoman.cli.options import FILE, Number, parse_pair
 from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.text import columns, one_line, plain, truncate
 from dragoman.config import load
@@ -52,7 +52,7 @@ Exit codes:
   2    bad input: an option, a file or a setting
   130  interrupted by Ctrl-C; finished tasks are kept
 
-Outcomes are appended to the --out file as they are known. After an
+Each outcome is appended to the --out file when its task ends. After an
 interruption, run the same command again: finished tasks are skipped."""
 
 
@@ -66,34 +66,37 @@ interruption, run the same command again: finished tasks are skipped."""
     multiple=True,
     help="Any command line that speaks ACP; may be repeated.",
 )
-@click.option("--tools", metavar="MODULE:NAME", multiple=True, help="Python functions that the agents may call.")
+@click.option(
+    "--tools", metavar="MODULE:NAME", multiple=True, help="Python functions that the agents may call; may be repeated."
+)
 @click.option("--schema", metavar="FILE", type=FILE, help="The JSON Schema of the output.")
 @click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Number of parallel tasks. [default: 1]"
+    "-j", "--jobs", metavar="N", type=Number(1, 256), default=1, help="Number of parallel tasks. [default: 1]"
 )
 @click.option("-o", "--out", metavar="FILE", help="File for the outcomes. [default: TASKS.results.jsonl]")
-@click.option("--redo-errors", is_flag=True, help="Run tasks again that ended with an error.")
+@click.option("--redo-errors", is_flag=True, help="Run tasks that ended with an error again.")
 @click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
 @click.option("--access", metavar="LEVEL", default="read-only", help="What the agents may do. [default: read-only]")
 @click.option("--model", metavar="MODEL", help="The agents' model.")
-@click.option(
-    "--max-rounds", metavar="N", type=click.IntRange(1), default=3, help="Maximum prompts per task. [default: 3]"
-)
-@click.option(
-    "--attempts", metavar="N", type=click.IntRange(1), default=3, help="Attempts on transient errors. [default: 3]"
-)
+@click.option("--max-rounds", metavar="N", type=Number(1), default=3, help="Maximum prompts per task. [default: 3]")
+@click.option("--attempts", metavar="N", type=Number(1), default=3, help="Attempts on transient errors. [default: 3]")
 @click.option("--deadline", metavar="TIME", help='Time limit per task: "90s", "5m", "1h30m".')
 @click.option("--idle-limit", metavar="TIME", help="End a task after this time without activity.")
 @click.option(
-    "--budget", metavar="NAME=N", multiple=True, help="Limit per task: tokens, cost_usd, tool_calls, seconds."
+    "--budget",
+    metavar="NAME=N",
+    multiple=True,
+    help="Limit per task on tokens, cost_usd, tool_calls or seconds; may be repeated.",
 )
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agents.")
+@click.option(
+    "--env", metavar="NAME=VALUE", multiple=True, help="Environment variable for the agents; may be repeated."
+)
 @click.option("--json", "as_json", is_flag=True, help="Also print each outcome as a line of JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only the table and errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the table and errors.")
 def eval_(**options: Any) -> int:
     """Run the same tasks on several agents and compare the outcomes.
 
-    TASKS is a file with one task per line. Nothing is asked: what --access does not allow is denied.
+    TASKS is a file with one task per line. No questions are asked: what --access does not allow is denied.
     """
     return run_tasks(EvalOptions(**options))
 

@@ -39,7 +39,7 @@ VERIFY_EPILOG = """\b
 Examples:
   dragoman journal verify && echo consistent
 
-The exit code is 1 if it is not."""
+The exit code is 1 if it is not consistent."""
 REBUILD_EPILOG = """\b
 Examples:
   dragoman journal rebuild
@@ -64,7 +64,8 @@ Examples:
   dragoman journal compress
   dragoman journal compress 3f9a1c 07be52
 
-Frames read as before, byte by byte. Run vacuum to free the space."""
+Frames stay the same, byte by byte. To free the space, run
+`dragoman journal vacuum`."""
 
 
 @click.group(epilog=EPILOG, short_help="Verify, rebuild, export, import or compact the journal.")

@@ -55,7 +55,7 @@ Examples:
 Exit codes:
   0    logged in: a session could be opened
   1    the agent failed
-  2    bad input: an option, or several methods and none was chosen
+  2    bad input: an option is wrong, or no method was chosen
   3    the agent cannot be started
   4    still not logged in
   130  interrupted by Ctrl-C
@@ -66,7 +66,7 @@ environment variable, the name of the variable is printed."""
 
 @click.command(epilog=EPILOG)
 @click.argument("agent", required=False)
-@click.option("--method", metavar="ID", help="Login method of the agent. [default: its only one, or ask]")
+@click.option("--method", metavar="ID", help="Login method of the agent. [default: the only one, or ask]")
 @click.option("--list", "list_only", is_flag=True, help="Only list the login methods.")
 @click.option("--logout", is_flag=True, help="Log out, if the agent supports it.")
 @click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, instead of AGENT.")

@@ -54,7 +54,7 @@ COMMANDS = {
     "policy": ("dragoman.cli.policy:policy", "Test and list permission rules, revoke answers, trust rules."),
     "token": ("dragoman.cli.token:token", "Manage links and tokens for the server."),
     "mcp": ("dragoman.cli.mcp:mcp", "Serve Python functions as MCP tools."),
-    "model-server": ("dragoman.cli.model_server:model_server", "Scripted model server for tests of agents."),
+    "model-server": ("dragoman.cli.model_server:model_server", "Run a scripted model server, for tests of agents."),
     "replay": ("dragoman.cli.replay:replay", "Play a recorded session back as an ACP agent."),
 }
 

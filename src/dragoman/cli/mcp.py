@@ -20,6 +20,7 @@ import click
 
 from dragoman.cli.command import sync_command
 from dragoman.cli.exits import DONE
+from dragoman.cli.options import Number
 from dragoman.errors import InputError
 from dragoman.evaluation.tool import load_tools
 
@@ -48,11 +49,11 @@ See docs/tools.md."""
     "--http",
     "port",
     metavar="PORT",
-    type=click.IntRange(0, 65535),
+    type=Number(0, 65535),
     help="Serve over HTTP on loopback instead of stdio.",
 )
 @click.option("--state", metavar="MODULE:NAME", help="State that is restored when a call fails.")
-@click.option("--name", default="dragoman", show_default=True, help="The server's name.")
+@click.option("--name", metavar="NAME", default="dragoman", show_default=True, help="The server's name.")
 @sync_command
 def mcp(tools: tuple[str, ...], port: int | None, state: str | None, name: str) -> int:
     """Serve Python functions as MCP tools.

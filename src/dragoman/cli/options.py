@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Number(click.IntRange):
+    """A whole number within bounds. The help does not show them: `[x>=1]` explains little."""
+
+    def _describe_range(self) -> str:
+        return ""
+
+
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 start_timeout_option = click.option(
@@ -33,23 +41,27 @@ _AGENT = (
     ),
     click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, instead of -a."),
     click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]"),
-    click.option("--add-dir", metavar="DIR", multiple=True, help="Another folder that the agent may use."),
+    click.option(
+        "--add-dir", metavar="DIR", multiple=True, help="Another folder that the agent may use; may be repeated."
+    ),
     click.option(
         "--access",
         metavar="LEVEL",
-        help="What it may do without asking: read-only, ask, edit-inside (write in the workspace) or full. "
+        help="What the agent may do without asking: read-only, ask, edit-inside (write in the workspace) or full. "
         "[default: ask]",
     ),
     click.option("--model", metavar="MODEL", help="The agent's model."),
     click.option("--mode", metavar="MODE", help="The agent's mode, such as plan."),
     click.option("--effort", "reasoning_effort", metavar="LEVEL", help="The agent's reasoning effort."),
-    click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent."),
+    click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent; may be repeated."),
     click.option("--system-prompt", metavar="TEXT", help="System prompt for the agent."),
     start_timeout_option,
 )
 
-env_option = click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agent.")
-save_option = click.option("--save", metavar="FILE", help="Write a session handle there, for --resume.")
+env_option = click.option(
+    "--env", metavar="NAME=VALUE", multiple=True, help="Environment variable for the agent; may be repeated."
+)
+save_option = click.option("--save", metavar="FILE", help="Save the session to a file, for --resume.")
 resume_option = click.option(
     "--resume", metavar="ID|FILE", help="Resume a session: its id, or a file that --save wrote."
 )
@@ -70,7 +82,7 @@ limit_option = click.option(
     "-n",
     "--limit",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=Number(min=0),
     default=20,
     show_default=True,
     help="Maximum number of results; 0 for all.",

@@ -38,7 +38,7 @@ Examples:
   dragoman policy revoke 3f9a1c
 
 \b
-Your own rules are tables [[policy]] in config.toml in ~/.dragoman (or
+Write your own rules as tables [[policy]] in config.toml, in ~/.dragoman (or
 DRAGOMAN_HOME): answer = "deny", path = "**/.env". See docs/policy.md."""
 TEST_EPILOG = """\b
 Examples:
@@ -172,8 +172,8 @@ _AGENT_KINDS: Final = {"write": "edit", "run": "execute", "mcp": "other"}
 
 
 @policy.command("test", epilog=TEST_EPILOG)
-@click.argument("what", required=False)
-@click.option("--tool-call", metavar="JSON", help="A tool call as agents report it; WHAT may be one too.")
+@click.argument("what", metavar="[REQUEST]", required=False)
+@click.option("--tool-call", metavar="JSON", help="A tool call as agents report it; REQUEST may be one too.")
 @click.option("--path", metavar="PATH", multiple=True, help="A file that is read or written; may be repeated.")
 @click.option("--url", metavar="URL", help="An address that is fetched.")
 @click.option("--kind", metavar="KIND", help="Kind of tool call: read, edit, delete, move, execute, …")
@@ -200,7 +200,7 @@ def test_(
 ) -> None:
     """Show which rule answers a command or tool call, and why.
 
-    WHAT is a command line, or a tool call as JSON. Nothing is run.
+    REQUEST is a command line, or a tool call as JSON. Nothing is run.
     """
     settings = load(flags={"access": access, "agent": agent})
     workspace = Workspace(cwd or os.getcwd(), add_dir)

@@ -16,6 +16,7 @@ from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.player import serve as play
 from dragoman.agents.replay.recording import read_recording
 from dragoman.cli.command import async_command, journal_file, open_existing
+from dragoman.cli.options import Number
 from dragoman.errors import InputError
 from dragoman.journal.sessions import find_session
 from dragoman.journal.transfer import export
@@ -50,10 +51,10 @@ In an editor, set `dragoman` as the agent's command and `replay`, `--by-order`,
 )
 @click.option(
     "--connection",
-    type=click.IntRange(1),
+    type=Number(1),
     default=1,
     metavar="N",
-    help="The connection to play, of a file with several. [default: 1]",
+    help="The connection to play, if the file has several. [default: 1]",
 )
 @async_command
 async def replay(recording: str, speed: Literal["real", "now"], strict: bool, connection: int) -> None:

@@ -29,7 +29,7 @@ from dragoman.bridge.tokens import Tokens
 from dragoman.cli.command import count, sync_command
 from dragoman.cli.exits import CANNOT_START, DONE, INTERRUPTED
 from dragoman.cli.form import has_desktop, open_page
-from dragoman.cli.options import home_option
+from dragoman.cli.options import Number, home_option
 from dragoman.cli.output import STDIN, STDOUT
 from dragoman.cli.token import link_lines
 from dragoman.config import Config, load, make_home
@@ -46,20 +46,28 @@ Examples:
   dragoman serve --no-open --port 9000
   dragoman token link                      another link, while it runs
 
-See docs/serve.md: as a service, behind a proxy, for scripts."""
+docs/serve.md shows how to run it as a service or behind a proxy, and how to use
+it from scripts."""
 
 
 @click.command(epilog=EPILOG)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 for any free one."
+    "--port",
+    metavar="PORT",
+    type=Number(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 for any free one.",
 )
 @click.option("--open/--no-open", "open_page", default=None, help="Open the browser. [default: on a desktop]")
 @click.option("--cert", metavar="FILE", help="Your own certificate with its chain, as PEM.")
 @click.option("--key", metavar="FILE", help="The key of --cert, as PEM.")
-@click.option("--no-tls", is_flag=True, help="No TLS on the network: only behind a TLS proxy.")
+@click.option("--no-tls", is_flag=True, help="Do not use TLS on the network; only behind a TLS proxy.")
 @click.option("--allow-host", metavar="NAME", multiple=True, help="Another host name of this server; may be repeated.")
-@click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @home_option
 @sync_command

@@ -51,7 +51,13 @@ def token() -> None:
 
 @token.command(epilog=CREATE_EPILOG, short_help="Create a token for a program.")
 @click.argument("name")
-@click.option("--scope", type=_SCOPES, default="prompt", show_default=True, help="Each includes those before it.")
+@click.option(
+    "--scope",
+    type=_SCOPES,
+    default="prompt",
+    show_default=True,
+    help="What the program may do; each scope includes those before it.",
+)
 @home_option
 @sync_command
 def create(name: str, scope: str, home: str | None) -> None:

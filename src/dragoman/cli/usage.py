@@ -53,7 +53,7 @@ _AT_LEAST: Final = "+"  # some runs did not report it: it is at least so much
     type=click.Choice(["day", "agent", "model", "workspace"]),
     default="day",
     show_default=True,
-    help="Group by this.",
+    help="Grouping of the runs.",
 )
 @agent_filter
 @workspace_filter

@@ -134,7 +134,7 @@ _RECENT_S: Final = 60.0
 @click.command(epilog=EPILOG, short_help="Follow Claude Code and Codex in other terminals.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @provider_option
-@click.option("--yes", is_flag=True, help="Agree, now and for the future.")
+@click.option("--yes", is_flag=True, help="Give consent without being asked, now and for the future.")
 @click.option("--json", "as_json", is_flag=True, help="Print entries as lines of JSON.")
 @async_command
 async def watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:

@@ -26,6 +26,7 @@ from dragoman.cli.command import (
     state_of,
     when,
 )
+from dragoman.cli.options import Number
 from dragoman.cli.output import LOG_WIDTH, STDOUT, Outbox, terminal_width
 from dragoman.cli.render import NO, YES, Renderer
 from dragoman.cli.screen import (
@@ -74,7 +75,7 @@ class _OneStream(Outbox):
 
 @click.command(epilog=SHOW_EPILOG)
 @click.argument("session", metavar="[ID]", required=False)
-@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N runs.")
+@click.option("--last", metavar="N", type=Number(1), help="Only the last N runs.")
 @click.option("--thoughts/--no-thoughts", default=None, help="Show the agent's thoughts. [default: on a terminal]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line, as `dragoman run --json`.")
 @async_command
@@ -420,7 +421,12 @@ _SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".markdown
 
 @click.command(epilog=EXPORT_EPILOG)
 @click.argument("session", metavar="ID")
-@click.option("--format", "format_", type=click.Choice(get_args(Format)), help="Output format.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(get_args(Format)),
+    help="Output format. [default: by the suffix of the file, or jsonl]",
+)
 @click.option("-o", "--output", metavar="FILE", help="Output file. [default: stdout]")
 @async_command
 async def export(*, session: str, format_: Format | None, output: str | None) -> None:
