@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+# Seconds until a test gives up waiting: far more than any step takes.
 TIMEOUT_S = 40.0
-"""Seconds until a test gives up waiting: far more than anything here takes."""
 
 
 class Done:
@@ -30,7 +30,7 @@ class Done:
         self.err = err.decode()
 
     def events(self) -> list[dict[str, Any]]:
-        """stdout as `--json` writes it; every line must be an object."""
+        """Decode stdout as `--json` writes it; every line must be an object."""
         assert self.raw_out.endswith(b"\n")
         events = [json.loads(line) for line in self.raw_out.splitlines()]
         assert all(isinstance(event, dict) and event["type"] for event in events)
@@ -74,7 +74,7 @@ class Cli:
         return Done(process.returncode, out, err)
 
     def holding(self, before: str = "") -> str:
-        """An `--agent-command`: the demo agent, with a child that would outlive it, both holding the lifeline open."""
+        """Return an `--agent-command`: the demo agent and a child that would outlive it; both hold the lifeline open."""
         os.mkfifo(self.lifeline)
         script = self.workspace.parent / "agent.sh"
         script.write_text(
@@ -87,7 +87,7 @@ class Cli:
         """Wait until no process holds the lifeline any more."""
         while True:
             ready, _, _ = select.select([reading], [], [], TIMEOUT_S)
-            assert ready, "someone still holds the lifeline"
+            assert ready, "a process still holds the lifeline"
             if not os.read(reading, 4096):
                 return
 
@@ -97,7 +97,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     runner = Cli(tmp_path)
     yield runner
     for process in runner.started:
-        if process.poll() is None:  # the test failed: the reaper sees to the rest
+        if process.poll() is None:  # the test failed: the reaper ends the rest
             process.send_signal(signal.SIGKILL)
             process.wait(TIMEOUT_S)
         for stream in (process.stdin, process.stdout, process.stderr):
@@ -110,9 +110,9 @@ def read_until(fd: int, expected: bytes) -> bytes:
     output = b""
     while not output.endswith(expected):
         ready, _, _ = select.select([fd], [], [], TIMEOUT_S)
-        assert ready, f"waited in vain for {expected!r}; heard {output!r}"
+        assert ready, f"{expected!r} did not come; got {output!r}"
         data = os.read(fd, 1)
-        assert data, f"it ended without {expected!r}; heard {output!r}"
+        assert data, f"it ended without {expected!r}; got {output!r}"
         output += data
     return output
 
@@ -137,10 +137,10 @@ class Terminal:
         output = b""
         while True:
             ready, _, _ = select.select([self.master], [], [], TIMEOUT_S)
-            assert ready, f"it does not end; heard {output!r}"
+            assert ready, f"it does not end; got {output!r}"
             try:
                 data = os.read(self.master, 4096)
-            except OSError:  # how Linux says that nobody has the terminal any more
+            except OSError:  # Linux reports so that no process has the terminal any more
                 data = b""
             if not data:
                 return output.decode().replace("\r\n", "\n")

@@ -19,8 +19,8 @@ from .conftest import TIMEOUT_S, Cli
 NOON = 1_794_744_000.0
 
 
-def keep(cli: Cli, work: Callable[[SqliteJournal], Awaitable[None]]) -> None:
-    """Run a coroutine function on the journal of the command line's home."""
+def edit_journal(cli: Cli, work: Callable[[SqliteJournal], Awaitable[None]]) -> None:
+    """Run `work` on the journal in the home folder of the command line."""
 
     async def run() -> None:
         async with await open_journal(cli.home) as journal:
@@ -29,7 +29,7 @@ def keep(cli: Cli, work: Callable[[SqliteJournal], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def talked(
+async def write_session(
     journal: SqliteJournal,
     name: str,
     prompt: str = "hello",
@@ -38,7 +38,7 @@ async def talked(
     cwd: str = "/home/me/project",
     at: float = NOON,
 ) -> Talk:
-    """A session of one run, committed."""
+    """Commit a session of one run."""
     talk = await Talk.begin(journal, name, agent=agent, cwd=cwd, time=at)
     talk.turn(prompt, *(answer or ("hi there",)))
     await talk.commit()
@@ -46,26 +46,26 @@ async def talked(
 
 
 def shown(cli: Cli, width: int, *arguments: str, typed: bytes = b"") -> str:
-    """All that a terminal of this width gets; it ends with the command."""
+    """Run a command on a terminal of this width, and return all that it writes there."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, width))
     process = cli.start(*arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
-    heard = b""
+    output = b""
     try:
         if typed:
             os.write(master, typed)
         while True:
             ready, _, _ = select.select([master], [], [], TIMEOUT_S)
-            assert ready, f"it does not end; heard {heard!r}"
+            assert ready, f"it does not end; heard {output!r}"
             try:
                 data = os.read(master, 4096)
-            except OSError:  # how Linux says that nobody has the terminal any more
+            except OSError:  # Linux reports so that no process has the terminal any more
                 data = b""
             if not data:
                 break
-            heard += data
+            output += data
     finally:
         os.close(master)
     process.wait(TIMEOUT_S)
-    return heard.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")

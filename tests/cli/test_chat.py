@@ -36,7 +36,7 @@ def leave(terminal: Terminal) -> str:
 
 
 def gate(cli: Cli) -> bytes:
-    """A prompt whose run ends when `open_gate` is called; with full access."""
+    """Return a prompt whose run ends when `open_gate` is called; it needs full access."""
     os.mkfifo(cli.workspace / "gate")
     return b"run cat gate" + ENTER
 
@@ -128,7 +128,7 @@ def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
 
 def test_the_agents_commands_are_completed(on_terminal: On) -> None:
     terminal = started(on_terminal)
-    terminal.type(b"hello" + ENTER)  # by then it has told its commands
+    terminal.type(b"hello" + ENTER)  # by then the agent has listed its commands
     terminal.until(DONE)
     terminal.type(b"/pla" + TAB + ENTER)
     assert b"Check the result" in terminal.until(DONE)
@@ -233,7 +233,7 @@ def test_ctrl_c_at_a_question_cancels_the_run(cli: Cli, on_terminal: On) -> None
     terminal = started(on_terminal)
     terminal.type(b"edit README" + ENTER)
     terminal.until(b"1-4): ")
-    terminal.process.send_signal(signal.SIGINT)  # as the terminal itself does it while it has its usual settings
+    terminal.process.send_signal(signal.SIGINT)  # as a terminal with its usual settings does
     terminal.until(b"cancelled after ")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)

@@ -97,8 +97,8 @@ def test_values_are_offered_by_value_and_by_name() -> None:
 
 def test_an_agents_description_of_a_command_is_one_inert_line() -> None:
     completer = ChatCompleter(fold, Path("/"))
-    found = next(iter(completer.get_completions(Document("/play"), CompleteEvent())))
-    assert (found.display_text, found.display_meta_text) == ("/play GAME", "plays now")
+    completion = next(iter(completer.get_completions(Document("/play"), CompleteEvent())))
+    assert (completion.display_text, completion.display_meta_text) == ("/play GAME", "plays now")
 
 
 def test_files_are_offered_folder_by_folder(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_no_line_is_wider_than_the_terminal() -> None:
     lines = tail.take().splitlines()
     assert lines == ["漢字漢字漢", "字漢字 012", "3456789abc", "\tx"]
     tail.width = 1
-    tail.feed("漢\n")  # not even this fits, and it is shown all the same
+    tail.feed("漢\n")  # too wide, but shown nevertheless
     assert tail.take() == "漢\n"
 
 

@@ -1,4 +1,4 @@
-"""A stored conversation, shown without the pieces that a later piece made needless."""
+"""`PieceMerger`: a stored conversation without the pieces that a later piece replaces."""
 
 from __future__ import annotations
 

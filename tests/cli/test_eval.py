@@ -1,4 +1,4 @@
-"""`dragoman eval`: tasks over agents, outcomes as they come, and again after a kill."""
+"""`dragoman eval`: tasks on several agents, their outcomes, and what a kill leaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcomes(path: Path) -> list[dict[str, Any]]:
 
 
 def asking(number: int, expected: int | None = None, **more: Any) -> dict[str, Any]:
-    """The demo agent repeats the words of a prompt: the JSON in it is its output."""
+    """Make a task for the demo agent, which repeats the prompt: the JSON in it is its output."""
     task = {"id": f"t{number}", "prompt": f'{{"n": {number}}}', **more}
     return task if expected is None else {**task, "expected": {"n": expected}}
 
@@ -62,11 +62,11 @@ def test_tasks_are_compared_over_agents(cli: Cli) -> None:
     assert head.split() == ["agent", "ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time"]
     assert len(rows) == 2
     assert all("1/3" in row for row in rows)
-    found = {(each["agent"], each["task"]): each for each in outcomes(cli.workspace / "tasks.results.jsonl")}
-    assert len(found) == 6
-    assert [found["demo", task]["status"] for task in ("t1", "t2", "bad")] == ["ok", "wrong", "error"]
-    assert found["demo", "t1"]["output"] == {"n": 1}
-    assert found["demo", "bad"]["kind"] == "OutputInvalid"
+    by_task = {(each["agent"], each["task"]): each for each in outcomes(cli.workspace / "tasks.results.jsonl")}
+    assert len(by_task) == 6
+    assert [by_task["demo", task]["status"] for task in ("t1", "t2", "bad")] == ["ok", "wrong", "error"]
+    assert by_task["demo", "t1"]["output"] == {"n": 1}
+    assert by_task["demo", "bad"]["kind"] == "OutputInvalid"
     assert "[6/6]" in done.err
 
 
@@ -100,9 +100,9 @@ def test_finished_tasks_are_skipped_and_one_with_a_truncated_line_is_run_again(c
 def test_errors_are_run_again_on_request(cli: Cli) -> None:
     write_tasks(cli, {"prompt": "error"}, {"prompt": "hello"})
     assert cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1").code == 1
-    known = cli("eval", "-a", "demo", "tasks.jsonl")
-    assert "nothing to do: all 2 are done" in known.err
-    assert "1 ended with an error; use --redo-errors to run them again" in known.err
+    second = cli("eval", "-a", "demo", "tasks.jsonl")
+    assert "nothing to do: all 2 are done" in second.err
+    assert "1 ended with an error; use --redo-errors to run them again" in second.err
     again = cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1", "--redo-errors")
     assert "1 to do, 1 already done" in again.err
     assert len(outcomes(cli.workspace / "tasks.results.jsonl")) == 3
@@ -122,7 +122,7 @@ def test_a_kill_keeps_finished_tasks_and_leaves_no_process(cli: Cli, number: sig
     os.set_blocking(lifeline, True)
     cli.wait_until_all_are_gone(lifeline)
     assert [each["task"] for each in outcomes(cli.workspace / "tasks.results.jsonl")] == ["quick"]
-    if number != signal.SIGKILL:  # which nobody hears
+    if number != signal.SIGKILL:  # which cannot be handled
         assert process.stderr is not None
         assert b"dragoman: 1 left to do; run the same command again to continue" in process.stderr.read()
     write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "hello again"})
@@ -147,7 +147,7 @@ def test_after_repeated_kills_each_task_is_done_once(cli: Cli) -> None:
     assert done.code == 0, done.err
     found = outcomes(cli.workspace / "tasks.results.jsonl")
     assert sorted((each["task"], each["output"]["n"]) for each in found) == [(f"t{n}", n) for n in range(8)]
-    assert len(done.out.splitlines()) <= 4  # what had a line was not done again
+    assert len(done.out.splitlines()) <= 4  # tasks with an outcome were skipped
 
 
 def test_two_evaluations_of_one_file_at_once_are_refused(cli: Cli) -> None:

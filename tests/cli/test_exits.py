@@ -50,7 +50,7 @@ LOGIN = errors.AuthenticationRequired("log in", method="session/new", methods=[(
         (LOGIN, 4),
         (errors.DeadlineExceeded("x"), 124),
         (errors.IdleLimitExceeded("x"), 124),
-        # Whatever else happens before there is a session.
+        # Any other error before a session is open.
         (errors.RequestFailed("x", method="session/new", code=-32603), 3),
         (errors.AgentCrashed("x"), 3),
     ],

@@ -1,4 +1,4 @@
-"""Events and questions share one screen: in order, each once."""
+"""`Follower`: events and questions share one screen, in order, each once."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from dragoman.wire.messages import Request
 
 from .conftest import Cli, On, without_looks
 
+# Seconds until a test gives up waiting: far more than any step takes.
 TIMEOUT_S = 20.0
-"""Seconds until a test gives up waiting: far more than anything here takes."""
 
 
 class Person(Outbox):
-    """Reads what is shown, and types the next of their lines whenever they are asked."""
+    """A person at a terminal, who types the next of the lines at every question."""
 
     def __init__(self, *lines: str, width: int = 80, open_page: OpenPage | None = None) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def page(url: str = "https://example.org/login?code=1") -> Question:
 
 
 async def reply_to(people: list[Person], question: Question, *lines: str, **options: Any) -> tuple[QuestionAnswer, str]:
-    """The answer of someone who types these lines, and what they saw."""
+    """Answer a question by typing these lines; return the answer and the output."""
     person = Person(*lines, **options)
     people.append(person)
     return await person.answer(question), person.seen
@@ -201,7 +201,7 @@ async def test_an_agents_text_cannot_act_on_the_terminal_or_look_like_ours(peopl
     question = msgspec.structs.replace(form(a=field), message=nasty, agent="\x1b[1mClaude\nCode")
     _, seen = await reply_to(people, question, "/cancel\n")
     assert all(character.isprintable() or character == "\n" for character in seen)
-    assert seen.count("\nYour answer") == 1  # ours; the agent's is indented
+    assert seen.count("\nYour answer") == 1  # our own prompt; the agent's text is indented
     assert "\n? " not in seen
     assert "    1  Red 9 Blue  x y\n" in seen
     assert seen.count("more lines") == 2

@@ -20,7 +20,7 @@ from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
 
 
 def write(cli: Cli, name: str = f"{SESSION}.jsonl", prompt: str = "What is this?", more: bytes = b"") -> Path:
-    """A transcript of Claude Code's, where that keeps it."""
+    """Write a transcript of Claude Code to its usual folder."""
     transcript = Transcript(sessionId=name.partition(".")[0])
     transcript.user(prompt)
     transcript.call("Bash", {"command": "ls"})
@@ -60,7 +60,7 @@ def test_the_help_teaches_by_example(cli: Cli) -> None:
 
 
 def test_every_provider_can_be_chosen() -> None:
-    (option,) = [one for one in import_.params if one.name == "provider"]
+    (option,) = [option for option in import_.params if option.name == "provider"]
     assert tuple(getattr(option.type, "choices", ())) == PROVIDERS
 
 
@@ -140,7 +140,7 @@ def test_imported_sessions_are_reported_and_are_sessions_like_any_other(owner: C
         "  1 x claude: weather",
         "The last line of 1 file is incomplete and was left for the next import.",
     ]
-    listed = {one["agent"]: one for one in json.loads(owner("sessions", "list", "--json").out)}
+    listed = {session["agent"]: session for session in json.loads(owner("sessions", "list", "--json").out)}
     assert (listed["claude"]["agent_session_id"], listed["claude"]["prompt"]) == (SESSION, "What is this?")
     assert listed["codex"]["prompt"] == "Do it"
     assert "A test." in owner("sessions", "show", listed["claude"]["id"]).out
@@ -177,7 +177,7 @@ def test_a_session_in_which_an_agent_is_at_work_reads_as_running(owner: Cli) -> 
         path = write(owner, f"{prompt}.jsonl")
         path.write_bytes(b"\n".join(transcript.lines) + b"\n")
     owner("import", "--yes")
-    states = {one["prompt"]: one["state"] for one in json.loads(owner("sessions", "list", "--json").out)}
+    states = {session["prompt"]: session["state"] for session in json.loads(owner("sessions", "list", "--json").out)}
     assert states == {"Just now": "running", "Long ago": "idle"}
 
 
@@ -254,7 +254,7 @@ def test_a_sub_agent_is_listed_on_request_and_deleted_with_its_session(owner: Cl
     done = owner("sessions", "list")
     assert "1 sub-agent is not shown: --sub-agents lists them too." in done.err
     both = json.loads(owner("sessions", "list", "--sub-agents", "--json").out)
-    assert {one["parent"] for one in both} == {None, session["id"]}
+    assert {row["parent"] for row in both} == {None, session["id"]}
     assert owner("sessions", "delete", "--yes", session["id"]).out == "Deleted 2 sessions.\n"
 
 

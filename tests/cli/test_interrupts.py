@@ -123,7 +123,7 @@ def test_a_reader_that_goes_away_is_noticed_in_silence_too(start: Start) -> None
 
 def test_a_reader_that_does_not_read_cannot_block_the_end(start: Start) -> None:
     run = start("flood 10000000")
-    read_until(run.out, b"drop 1\n")  # and no more: the pipe fills up
+    read_until(run.out, b"drop 1\n")  # nothing more is read: the pipe fills up
     run.signal(signal.SIGINT)
     read_until(run.err, b"kill the agent")
     run.signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`dragoman journal`: looked after, checked, mended, carried to another home and back."""
+"""`dragoman journal`: verify, rebuild, compress, export and import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.cli.progress import PATIENCE_S, PAUSE_S, Progress
 from dragoman.journal.sqlite import SqliteJournal
 
 from .conftest import Cli, without_looks
-from .stored_home import NOON, keep, talked
+from .stored_home import NOON, edit_journal, write_session
 
 COMMANDS = ((), ("path",), ("verify",), ("rebuild",), ("export",), ("import",), ("vacuum",), ("compress",))
 
@@ -22,14 +22,16 @@ COMMANDS = ((), ("path",), ("verify",), ("rebuild",), ("export",), ("import",), 
 def stored(cli: Cli) -> Cli:
     async def work(journal: SqliteJournal) -> None:
         for number, name in enumerate(("s1", "s2", "s3")):
-            await talked(journal, name, f"prompt of {name}", f"answer of {name}", "!" * 3000, at=NOON + 100 * number)
+            await write_session(
+                journal, name, f"prompt of {name}", f"answer of {name}", "!" * 3000, at=NOON + 100 * number
+            )
 
-    keep(cli, work)
+    edit_journal(cli, work)
     return cli
 
 
 def ids(cli: Cli) -> set[str]:
-    return {one["id"] for one in json.loads(cli("sessions", "list", "--json").out)}
+    return {session["id"] for session in json.loads(cli("sessions", "list", "--json").out)}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -120,8 +122,8 @@ def test_a_recording_is_imported_under_its_agents_name(cli: Cli) -> None:
     )
     done = cli("journal", "import", "--agent", "claude", "talk.jsonl")
     assert (done.code, done.err) == (0, "")
-    [one] = json.loads(cli("sessions", "list", "--json").out)
-    assert (one["agent"], one["prompt"], one["agent_session_id"]) == ("claude", "hello", "a")
+    [session] = json.loads(cli("sessions", "list", "--json").out)
+    assert (session["agent"], session["prompt"], session["agent_session_id"]) == ("claude", "hello", "a")
     assert "hi there" in cli("sessions", "show").out
 
 
@@ -191,7 +193,7 @@ def test_long_work_shows_its_progress(monkeypatch: pytest.MonkeyPatch, capsys: p
     with Progress("rebuilding", 4, unit="sessions", clock=clock) as shown:
         steps = shown.each("abcd")
         assert next(steps) == "a"
-        assert capsys.readouterr().err == ""  # most work is done before anyone wonders
+        assert capsys.readouterr().err == ""  # nothing is shown for quick work
         clock.now += PATIENCE_S
         assert next(steps) == "b"
         assert (
@@ -203,7 +205,7 @@ def test_long_work_shows_its_progress(monkeypatch: pytest.MonkeyPatch, capsys: p
         clock.now += PAUSE_S
         assert next(steps) == "d"
         assert without_looks(capsys.readouterr().err).strip().endswith(" 75%")
-    assert capsys.readouterr().err.endswith("\r\x1b[1A\x1b[2K")  # nothing of it stays
+    assert capsys.readouterr().err.endswith("\r\x1b[1A\x1b[2K")  # the bar is erased
 
 
 def test_in_a_log_no_progress_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

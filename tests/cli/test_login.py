@@ -24,7 +24,7 @@ ways = json.loads(os.environ["WAYS"])
 def in_a_terminal():
     raw = termios.tcgetattr(0)
     raw[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(0, termios.TCSANOW, raw)  # and never restored, as after a crash
+    termios.tcsetattr(0, termios.TCSANOW, raw)  # never restored, as after a crash
     def interrupted(number, frame):
         print("the program heard Ctrl-C", flush=True)
         sys.exit(9)

@@ -1,4 +1,4 @@
-"""Markdown on a terminal: how blocks look, and that neither chunks nor hostile input change what is promised."""
+"""`MarkdownStream`: the layout of blocks, whatever the chunks, and hostile input."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_long_paragraph_comes_line_by_line() -> None:
     assert stream.feed("These are words that") == ""
     assert stream.draw() == ("These are words\n", "that")
     assert stream.feed(" go on, **and") == ""
-    assert stream.draw() == ("", "that go on, **and")  # what is bold is not known yet
+    assert stream.draw() == ("", "that go on, **and")  # it may still become bold
     assert stream.feed(" on** and on, on.") == ""
     assert stream.draw() == ("that go on, \x1b[1mand on\x1b[0m\n", "and on, on.")
     assert stream.end() == "and on, on.\n"

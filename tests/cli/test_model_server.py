@@ -1,4 +1,4 @@
-"""The command alone; what it serves is tested in tests/testing."""
+"""`dragoman model-server`: the command; the server itself is tested in tests/testing."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`dragoman policy`: which rule answers, what stands, what is forgotten and what is trusted."""
+"""`dragoman policy`: test, list, revoke, trust and untrust."""
 
 from __future__ import annotations
 

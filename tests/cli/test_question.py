@@ -1,4 +1,4 @@
-"""The numbered question, and all else that only a terminal sees: on a real pseudo-terminal."""
+"""Permission questions and other output that only a terminal gets, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_invalid_answer_is_asked_for_again(cli: Cli, on_terminal: On) -> None
     terminal.until(b"1-4): ")
     terminal.type(b"3\n")
     assert "You said no, so I leave it." in terminal.rest()
-    assert terminal.code() == 0  # a person's no is no failure
+    assert terminal.code() == 0  # a denial by a person is no failure
     assert not (cli.workspace / "README.md").exists()
 
 
@@ -87,7 +87,7 @@ def test_without_a_prompt_an_example_is_shown(on_terminal: On) -> None:
 
 def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
     terminal = on_terminal("run", "say \x1b[2Jthis\x1b]0;owned\x07 \x9b31mback\r\b\u202e", env={"NO_COLOR": "1"})
-    shown = terminal.rest().replace(CLEAR_LINE, "")  # ours, for the line that is still written
+    shown = terminal.rest().replace(CLEAR_LINE, "")  # ours, to draw the open line again
     assert "You said “say this" in shown
     assert "back" in shown
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
@@ -161,7 +161,7 @@ def test_a_question_shows_command_paths_and_changes() -> None:
 
 
 async def test_once_comes_before_always_whatever_the_agents_order(capfd: pytest.CaptureFixture[str]) -> None:
-    # goose 1.34.0 lists them so, and names them by their kinds.
+    # goose 1.34.0 lists them in this order, and names them by their kinds.
     kinds = ("allow_always", "allow_once", "mine", "reject_once", "reject_always")
     request = make_request(options=tuple(Option(f"id-{kind}", kind, kind) for kind in kinds))
     assert shown(request).splitlines()[1:] == [
@@ -257,7 +257,7 @@ def test_only_a_listed_number_answers(line: str, index: int | None) -> None:
 
 
 class AskedScreen(Screen):
-    """Says when a question stands on the screen."""
+    """An outbox that sets an event when a question is on the screen."""
 
     def __init__(self) -> None:
         super().__init__(Outbox(), text_tty=False, notes_tty=False, shared=True, width=None, paint=without_colours)
@@ -386,7 +386,7 @@ def test_files_named_only_in_the_input_are_shown_beside_a_diff() -> None:
     diff = Diff(path="/project/a", old_text="x", new_text="y")
     text = shown(make_request(diffs=(diff,), raw_input={"path": "a", "edits": [{"file_path": "/etc/passwd"}]}))
     assert "    + y\n  /etc/passwd\n" in text
-    assert text.count("\n  a") == 2  # the diff's own, and our word for always
+    assert text.count("\n  a") == 2  # of the diff, and of our own word "always"
 
 
 def test_files_beyond_the_limit_are_counted() -> None:

@@ -27,7 +27,7 @@ def shown(*run_events: events.Event, using: Renderer | None = None) -> list[Piec
 
 
 def lines(*run_events: events.Event, using: Renderer | None = None) -> list[str]:
-    """The lines beside the text, as on a log."""
+    """Return the lines beside the text, as in a log."""
     found = []
     for piece in shown(*run_events, using=using):
         assert isinstance(piece, Line | Ending)

@@ -1,4 +1,4 @@
-"""`dragoman replay` as people use it: as the agent of `dragoman run`, and what it says when it cannot play."""
+"""`dragoman replay` as the agent of `dragoman run`, and its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPLAY = f"{sys.executable} -P -m dragoman replay"
 
 @pytest.fixture
 def recording(cli: Cli) -> Path:
-    """The demo agent, recorded."""
+    """Record a run of the demo agent."""
     path = cli.workspace.parent / "talk.jsonl"
     between = f"{sys.executable} -P -m dragoman.testing.tee {path} -- {cli.demo}"
     done = cli("run", "--env", "DRAGOMAN_DEMO_PACE=0", "--agent-command", between, "hello")

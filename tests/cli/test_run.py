@@ -1,4 +1,4 @@
-"""`dragoman run`, from outside: what comes on stdout and stderr, and with which exit code."""
+"""`dragoman run` from outside: its stdout, stderr and exit codes."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_124_a_deadline_and_an_idle_limit(cli: Cli) -> None:
 
 
 def test_a_saved_handle_is_readable_by_its_owner_only(cli: Cli) -> None:
-    # The command line of an agent, which is in it, may hold a key.
+    # It contains the command line of the agent, which may hold a key.
     assert cli("run", "--save", "talk.json", "hello").code == 0
     assert stat.S_IMODE((cli.workspace / "talk.json").stat().st_mode) == 0o600
     assert [path.name for path in cli.workspace.iterdir() if "talk" in path.name] == ["talk.json"]
@@ -249,7 +249,7 @@ def test_a_saved_session_is_resumed_in_another_process(cli: Cli) -> None:
     assert "--cwd cannot be combined with --resume" in done.err
     done = cli("run", "--resume", "talk.json", "usage")
     assert done.code == 0
-    assert done.out.startswith("Before this answer, this session had used ")  # the history is not told again
+    assert done.out.startswith("Before this answer, this session had used ")  # the history is not shown again
     assert "had used 0 " not in done.out
 
 

@@ -21,7 +21,7 @@ from dragoman.cli.screen import (
 
 
 class RecordingOutbox(Outbox):
-    """Keeps what it is given, in order and by stream."""
+    """An outbox that records its data, in order and by stream."""
 
     def __init__(self) -> None:
         super().__init__()

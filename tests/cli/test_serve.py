@@ -1,4 +1,4 @@
-"""`dragoman serve` on a terminal: what a person sees, and what Enter and Ctrl-C do."""
+"""`dragoman serve` on a terminal: the output, Enter and Ctrl-C."""
 
 from __future__ import annotations
 

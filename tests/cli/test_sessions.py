@@ -1,4 +1,4 @@
-"""`dragoman sessions`: what was said is listed, shown as it was, found, continued, written out and deleted."""
+"""`dragoman sessions`: list, show, search, resume, export and delete stored sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dragoman.translate.frames import INTERRUPTED
 from journal.talk import ALLOW, Talk
 
 from .conftest import Cli, without_looks
-from .stored_home import NOON, keep, shown, talked
+from .stored_home import NOON, edit_journal, shown, write_session
 
 COMMANDS = ((), ("list",), ("show",), ("search",), ("resume",), ("export",), ("delete",))
 EVIL = "\x1b]0;owned\x07\x1b[31mred\r\x9b2Jwhole\u202e"
@@ -82,30 +82,30 @@ def test_without_sessions_a_first_step_is_shown_and_no_file_is_created(cli: Cli)
 
 def test_a_session_is_listed_with_its_id_agent_state_and_title(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
-    [one] = listed(cli)
-    assert (one["agent"], one["workspace"], one["state"]) == ("demo", str(cli.workspace), "idle")
-    assert (one["prompt"], one["runs"], one["last_run"]) == ("hello", 1, "success")
-    assert (one["cost"]["amount"], one["cost"]["currency"]) == (0, "USD")
+    [session] = listed(cli)
+    assert (session["agent"], session["workspace"], session["state"]) == ("demo", str(cli.workspace), "idle")
+    assert (session["prompt"], session["runs"], session["last_run"]) == ("hello", 1, "success")
+    assert (session["cost"]["amount"], session["cost"]["currency"]) == (0, "USD")
     done = cli("sessions", "list")
     head, line = done.out.splitlines()
     assert head.split("  ")[0] == "id"
-    assert line.startswith(one["id"][:6] + "  ")
+    assert line.startswith(session["id"][:6] + "  ")
     assert all(text in line for text in ("demo", "idle", "0.00 USD", str(cli.workspace)))
     assert line.endswith("  hello")
 
 
 def test_the_list_can_be_filtered_and_counts_the_sessions_it_leaves_out(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1", "one", agent="claude", cwd="/w/a", at=NOON)
-        await talked(journal, "s2", "two", agent="codex", cwd="/w/a", at=NOON + 86_400)
-        await talked(journal, "s3", "three", agent="codex", cwd="/w/b", at=NOON + 2 * 86_400)
+        await write_session(journal, "s1", "one", agent="claude", cwd="/w/a", at=NOON)
+        await write_session(journal, "s2", "two", agent="codex", cwd="/w/a", at=NOON + 86_400)
+        await write_session(journal, "s3", "three", agent="codex", cwd="/w/b", at=NOON + 2 * 86_400)
 
-    keep(cli, work)
-    ids = [one["id"] for one in listed(cli)]
+    edit_journal(cli, work)
+    ids = [session["id"] for session in listed(cli)]
     assert ids == ["s3", "s2", "s1"]  # the latest first
-    assert [one["id"] for one in listed(cli, "--agent", "codex", "--workspace", "/w/a")] == ["s2"]
+    assert [session["id"] for session in listed(cli, "--agent", "codex", "--workspace", "/w/a")] == ["s2"]
     since = datetime.fromtimestamp(NOON + 86_400).astimezone().date().isoformat()
-    assert [one["id"] for one in listed(cli, "--since", since)] == ["s3", "s2"]
+    assert [session["id"] for session in listed(cli, "--since", since)] == ["s3", "s2"]
     done = cli("sessions", "list", "-n", "1")
     assert len(done.out.splitlines()) == 2
     assert "2 older sessions are not shown" in done.err
@@ -114,9 +114,9 @@ def test_the_list_can_be_filtered_and_counts_the_sessions_it_leaves_out(cli: Cli
 
 def test_a_cost_that_was_not_reported_is_no_zero(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1")
+        await write_session(journal, "s1")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     assert listed(cli)[0]["cost"] is None
     assert "—" in cli("sessions", "list").out
     assert "0.00" not in cli("sessions", "list").out
@@ -137,8 +137,8 @@ def test_a_run_is_running_while_its_owner_lives_and_otherwise_interrupted(cli: C
             talk.say("on it")
             await talk.commit()
 
-    keep(cli, work)
-    states = {one["id"]: one["state"] for one in listed(cli)}
+    edit_journal(cli, work)
+    states = {session["id"]: session["state"] for session in listed(cli)}
     assert states == {"of-the-dead": "interrupted", "of-the-living": "running", "of-nobody": "interrupted"}
     looks = shown(cli, 120, "sessions", "list")
     assert "\x1b[32mrunning" in looks  # green
@@ -154,9 +154,9 @@ def test_a_run_is_running_while_its_owner_lives_and_otherwise_interrupted(cli: C
 def test_no_line_is_wider_than_the_terminal(cli: Cli, width: int) -> None:
     async def work(journal: SqliteJournal) -> None:
         for number, text in enumerate(("a long request " * 20, "長い依頼" * 40, "x" * 300)):
-            await talked(journal, f"session-{number}-with-a-long-id", text, text, cwd=f"/home/me/{'deep/' * 12}")
+            await write_session(journal, f"session-{number}-with-a-long-id", text, text, cwd=f"/home/me/{'deep/' * 12}")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     for command in (("list",), ("search", "long"), ("search", "依頼"), ("search", "xxx")):
         text = without_looks(shown(cli, width, "sessions", *command))
         assert "session-" in text
@@ -167,7 +167,10 @@ def test_no_line_is_wider_than_the_terminal(cli: Cli, width: int) -> None:
 
 
 def sessions(*ids: str) -> list[Session]:
-    return [Session(id=one, agent_session_id=f"agent-{one}", title=f"title of {one}") for one in ids]
+    return [
+        Session(id=session_id, agent_session_id=f"agent-{session_id}", title=f"title of {session_id}")
+        for session_id in ids
+    ]
 
 
 def test_the_beginning_of_an_id_is_enough() -> None:
@@ -246,7 +249,7 @@ def test_a_conversation_is_shown_as_it_was(cli: Cli) -> None:
     assert process.returncode == 0
     again = cli("sessions", "show")
     assert (again.code, again.err) == (0, "")
-    # A tool call that has ended needs no line that it began; diffs were for terminals alone.
+    # A tool call that has ended needs no line for its beginning; diffs are only for terminals.
     begun = [line for line in live.splitlines() if not line.startswith(("● ", "$ "))]
     shown_events = [line for line in again.out.splitlines() if not re.match(r"    [+ -] |    … ", line)]
     assert shown_events[:6] == ["tour", shown_events[1], shown_events[2], "", shown_events[4], "› tour"]
@@ -266,12 +269,12 @@ def test_a_terminal_gets_thoughts_and_colours_and_a_pipe_plain_text(cli: Cli) ->
 
 def test_the_last_runs_can_be_shown_alone(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        talk = await talked(journal, "s1", "first", "one")
+        talk = await write_session(journal, "s1", "first", "one")
         talk.turn("second", "two")
         talk.turn("third", "three")
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     for last, expected in ((1, ["third"]), (2, ["second", "third"]), (9, ["first", "second", "third"])):
         out = cli("sessions", "show", "s1", "--last", str(last)).out
         assert re.findall(r"^› (\w+)$", out, re.M) == expected
@@ -297,7 +300,7 @@ def test_a_persons_answers_are_shown(cli: Cli) -> None:
         talk.end(run)
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     out = cli("sessions", "show").out
     assert "\n✓ allowed by you: Edit file 70\n" in out
     assert "\n✗ denied by you: Edit file 71\n" in out
@@ -312,13 +315,13 @@ def test_an_interrupted_run_is_shown_as_interrupted(cli: Cli) -> None:
         talk.note(notes.RunInterrupted("run-of-1", "interrupted", "the process that ran it ended before it did"))
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     assert cli("sessions", "show").out.endswith(
         "half a sen\n\ninterrupted: the process that ran it ended before it did\n"
     )
     assert listed(cli)[0]["state"] == "interrupted"
     events = cli("sessions", "show", "--json").events()
-    assert [(one["type"], one.get("status")) for one in events[-2:]] == [
+    assert [(event["type"], event.get("status")) for event in events[-2:]] == [
         ("error", None),
         ("run.completed", "error"),
     ]
@@ -334,7 +337,7 @@ def test_a_run_without_an_end_in_its_transcript_is_shown_in_one_line(cli: Cli) -
         talk.frame("in", {"id": request, "error": error}, "import")
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     line = "The transcript ends before this run does · tokens: 5 in, 2 out"
     assert cli("sessions", "show").out.endswith(f"half a sen\n\ninterrupted: {line}\n")
     assert f"\n*interrupted: {line}*\n" in cli("sessions", "export", "-", "--format", "markdown").out
@@ -344,14 +347,14 @@ def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
     live = cli("run", "--access", "full", "--json", "edit notes.md").events()
     again = cli("sessions", "show", "--json").events()
     prompts = [event for event in again if event["type"] == "prompt"]
-    assert [(one["text"], one["run_id"]) for one in prompts] == [("edit notes.md", live[-1]["run_id"])]
+    assert [(prompt["text"], prompt["run_id"]) for prompt in prompts] == [("edit notes.md", live[-1]["run_id"])]
 
     def comparable(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-        # Between runs, what is heard depends on when one began to listen.
+        # Which events come between runs depends on when the listener started.
         return [
-            (one["type"], one.get("text"), one.get("title"), one.get("status"), one["run_id"])
-            for one in events
-            if one["run_id"] and one["type"] != "prompt"
+            (event["type"], event.get("text"), event.get("title"), event.get("status"), event["run_id"])
+            for event in events
+            if event["run_id"] and event["type"] != "prompt"
         ]
 
     assert comparable(again) == comparable(live)
@@ -368,7 +371,7 @@ def test_nothing_in_a_stored_session_acts_on_a_terminal(cli: Cli) -> None:
         talk.end(run)
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     for command in (
         ("list",),
         ("show", "--thoughts"),
@@ -390,9 +393,9 @@ def test_nothing_in_a_stored_session_acts_on_a_terminal(cli: Cli) -> None:
 
 def test_a_reader_that_stops_early_ends_it_quietly(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1", "hello", "word " * 100_000)
+        await write_session(journal, "s1", "hello", "word " * 100_000)
 
-    keep(cli, work)
+    edit_journal(cli, work)
     for command in (("show",), ("export", "-"), ("list", "--json")):
         process = cli.start("sessions", *command)
         assert process.stdout is not None
@@ -407,10 +410,10 @@ def test_a_reader_that_stops_early_ends_it_quietly(cli: Cli) -> None:
 
 def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "feed01", "why the timeout", "The socket's Timeout is too short.", agent="claude")
-        await talked(journal, "feed02", "hello", "nothing of the kind", agent="codex")
+        await write_session(journal, "feed01", "why the timeout", "The socket's Timeout is too short.", agent="claude")
+        await write_session(journal, "feed02", "hello", "nothing of the kind", agent="codex")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     done = cli("sessions", "search", "timeout")
     assert done.code == 0
     assert "feed01" in done.out
@@ -431,10 +434,10 @@ def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
 
 def test_words_quoted_in_the_shell_are_a_phrase(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1", "hello", "connection was refused")
-        await talked(journal, "s2", "hello", "connection refused")
+        await write_session(journal, "s1", "hello", "connection was refused")
+        await write_session(journal, "s2", "hello", "connection refused")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     hits = json.loads(cli("sessions", "search", "--json", "connection refused").out)
     assert [hit["session"] for hit in hits] == ["s2"]
     assert len(json.loads(cli("sessions", "search", "--json", "connection", "refused").out)) == 2
@@ -442,9 +445,9 @@ def test_words_quoted_in_the_shell_are_a_phrase(cli: Cli) -> None:
 
 def test_a_match_is_visible_on_a_narrow_terminal_too(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1", "hello", f"{'before ' * 20}needle{' after' * 20}")
+        await write_session(journal, "s1", "hello", f"{'before ' * 20}needle{' after' * 20}")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     assert "needle" in without_looks(shown(cli, 40, "sessions", "search", "needle"))
 
 
@@ -478,9 +481,9 @@ def test_the_suffix_of_the_file_decides_the_format(cli: Cli) -> None:
 
 def test_an_export_that_cannot_be_written_leaves_nothing_behind(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1")
+        await write_session(journal, "s1")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     for wrong in ("no/such/folder/x.md", ".", "/dev/null"):
         done = cli("sessions", "export", "s1", "-o", wrong)
         assert done.code == 2
@@ -497,7 +500,7 @@ def test_a_fence_inside_a_code_block_does_not_end_it(cli: Cli) -> None:
         talk.end(run)
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     out = cli("sessions", "export", "s1", "--format", "markdown").out
     assert "\n> ```\n> fenced\n> ```\n" in out
     assert "\n`````text\nhas ```` here\n`````\n" in out
@@ -512,7 +515,7 @@ def test_a_resumed_session_gets_another_run(cli: Cli) -> None:
     done = cli("sessions", "resume", before["id"][:6], "plan")
     assert done.code == 0, done.err
     after = listed(cli)
-    assert [(one["id"], one["runs"]) for one in after] == [(before["id"], 2)]
+    assert [(session["id"], session["runs"]) for session in after] == [(before["id"], 2)]
     assert re.findall(r"^› (\w+)$", cli("sessions", "show").out, re.M) == ["hello", "plan"]
 
 
@@ -524,15 +527,15 @@ def test_without_a_terminal_a_session_is_resumed_only_with_a_prompt(cli: Cli) ->
 
 def test_a_deleted_session_is_gone_from_the_files(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "keep01", "hello", "what stays")
-        await talked(journal, "gone02", "hello", "quokkasecret")
+        await write_session(journal, "keep01", "hello", "what stays")
+        await write_session(journal, "gone02", "hello", "quokkasecret")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     done = cli("sessions", "delete", "gone")
-    assert (done.code, "--yes" in done.err) == (2, True)  # there is nobody to ask
+    assert (done.code, "--yes" in done.err) == (2, True)  # there is no terminal to ask on
     done = cli("sessions", "delete", "--yes", "gone")
     assert (done.code, done.out) == (0, "Deleted 1 session.\n")
-    assert [one["id"] for one in listed(cli)] == ["keep01"]
+    assert [session["id"] for session in listed(cli)] == ["keep01"]
     assert json.loads(cli("sessions", "search", "--json", "quokka").out) == []
     for file in cli.home.iterdir():
         assert b"quokka" not in file.read_bytes()
@@ -541,10 +544,10 @@ def test_a_deleted_session_is_gone_from_the_files(cli: Cli) -> None:
 
 def test_on_a_terminal_deletion_needs_confirmation(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "feed01", "the first")
-        await talked(journal, "feed02", "the second")
+        await write_session(journal, "feed01", "the first")
+        await write_session(journal, "feed02", "the second")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     text = shown(cli, 80, "sessions", "delete", "feed01", "feed02", typed=b"n\n")
     assert "the first" in text
     assert "the second" in text
@@ -552,19 +555,19 @@ def test_on_a_terminal_deletion_needs_confirmation(cli: Cli) -> None:
     assert "Nothing was deleted." in text
     assert len(listed(cli)) == 2
     assert "Deleted 1 session" in shown(cli, 80, "sessions", "delete", "feed01", typed=b"y\n")
-    assert [one["id"] for one in listed(cli)] == ["feed02"]
+    assert [session["id"] for session in listed(cli)] == ["feed02"]
 
 
 def test_a_history_that_the_agent_replays_differently_is_shown_as_a_line(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        talk = await talked(journal, "s1", "hello")
+        talk = await write_session(journal, "s1", "hello")
         request = talk.prompt("go on")
         talk.note(notes.HistoryDiffers((notes.Difference("prompt", recorded="hello"),), 1))
         talk.say("Gladly.")
         talk.end(request)
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     assert '! the agent\'s history differs: it leaves out "hello"\n' in cli("sessions", "show").out
     shown_events = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
     [event] = [event for event in shown_events if event["type"] == "history.differs"]
@@ -576,9 +579,9 @@ def test_a_history_that_the_agent_replays_differently_is_shown_as_a_line(cli: Cl
 
 def test_at_80_columns_the_list_is_a_table_with_state_and_relative_time(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "feed01", "Explain the parser " * 8, at=time.time() - 9000)
+        await write_session(journal, "feed01", "Explain the parser " * 8, at=time.time() - 9000)
 
-    keep(cli, work)
+    edit_journal(cli, work)
     heading, row = without_looks(shown(cli, 80, "sessions", "list")).splitlines()
     assert heading.split() == ["id", "last", "used", "agent", "state", "title"]
     assert row.split()[1:6] == ["2", "h", "ago", "demo", "idle"]
@@ -590,9 +593,9 @@ def test_at_80_columns_the_list_is_a_table_with_state_and_relative_time(cli: Cli
 
 def test_in_a_pipe_the_list_is_whole_and_has_absolute_times(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "feed01", "Explain the parser " * 8, cwd=f"/home/me/{'deep/' * 12}")
+        await write_session(journal, "feed01", "Explain the parser " * 8, cwd=f"/home/me/{'deep/' * 12}")
 
-    keep(cli, work)
+    edit_journal(cli, work)
     heading, row = cli("sessions", "list").out.splitlines()
     assert heading.split() == ["id", "last", "used", "agent", "state", "cost", "workspace", "title"]
     assert when(NOON) in row

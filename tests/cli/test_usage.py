@@ -1,4 +1,4 @@
-"""`dragoman usage`: what agents reported, added up, and nothing that they did not report."""
+"""`dragoman usage`: sums of the figures that agents reported, and of no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.journal.sqlite import SqliteJournal
 from journal.talk import Talk
 
 from .conftest import Cli, without_looks
-from .stored_home import NOON, keep, shown, talked
+from .stored_home import NOON, edit_journal, shown, write_session
 
 # -- the command
 
@@ -21,7 +21,7 @@ from .stored_home import NOON, keep, shown, talked
 @pytest.fixture
 def used(cli: Cli) -> Cli:
     async def work(journal: SqliteJournal) -> None:
-        await talked(journal, "s1", agent="silent", cwd="/home/me/other", at=NOON - 5 * 86_400)
+        await write_session(journal, "s1", agent="silent", cwd="/home/me/other", at=NOON - 5 * 86_400)
         talk = await Talk.begin(journal, "s2", agent="claude", time=NOON)
         for amount in (0.25, 0.75):
             run = talk.prompt("hello")
@@ -31,7 +31,7 @@ def used(cli: Cli) -> Cli:
         talk.turn("once more", "no figures this time")
         await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     return cli
 
 
@@ -52,13 +52,13 @@ def test_a_cost_reported_after_the_end_of_a_run_is_counted_once_as_in_the_list(c
                 talk.update("usage_update", used=10, size=100, cost={"amount": amount, "currency": "USD"})
                 await talk.commit()
 
-    keep(cli, work)
+    edit_journal(cli, work)
     (whole,) = json.loads(cli("usage", "--json", "--by", "agent").out)
     assert (whole["runs"], whole["cost"]) == (2, [{"amount": 2.5, "currency": "USD"}])
     (listed,) = json.loads(cli("sessions", "list", "--json").out)
     assert listed["cost"] == whole["cost"][0]
     by_model = json.loads(cli("usage", "--json", "--by", "model").out)
-    assert {one["model"]: one["cost"][0]["amount"] for one in by_model} == {"small": 0.5, "large": 2.0}
+    assert {row["model"]: row["cost"][0]["amount"] for row in by_model} == {"small": 0.5, "large": 2.0}
 
 
 def table(text: str) -> dict[str, list[str]]:
@@ -98,7 +98,7 @@ def test_in_json_a_figure_that_was_not_reported_is_null(used: Cli) -> None:
     done = used("usage", "--by", "workspace", "--json")
     assert (done.code, done.err) == (0, "")
     found: list[dict[str, Any]] = json.loads(done.out)
-    assert [(one["workspace"], one["runs"]) for one in found] == [("/home/me/project", 3), ("/home/me/other", 1)]
+    assert [(row["workspace"], row["runs"]) for row in found] == [("/home/me/project", 3), ("/home/me/other", 1)]
     assert found[0]["cost"] == [{"amount": 0.75, "currency": "USD"}]
     assert (found[0]["input_tokens"], found[0]["reported"]["input_tokens"]) == (2000, 2)
     assert (found[1]["input_tokens"], found[1]["cost"]) == (None, None)
@@ -114,16 +114,16 @@ def test_usage_can_be_filtered(used: Cli) -> None:
         (["--until", "2020-01-01"], 0),
     ):
         found = json.loads(used("usage", "--by", "agent", "--json", *filters).out)
-        assert sum(one["runs"] for one in found) == count, filters
+        assert sum(row["runs"] for row in found) == count, filters
     assert used("usage", "--since", "whenever").code == 2
 
 
 def test_the_figures_of_a_real_run_are_counted(cli: Cli) -> None:
     assert cli("run", "hello").code == 0
-    [one] = json.loads(cli("usage", "--by", "model", "--json").out)
-    assert one["model"] == "demo-small"
-    assert one["runs"] == 1
-    assert one["output_tokens"] > 0
+    [row] = json.loads(cli("usage", "--by", "model", "--json").out)
+    assert row["model"] == "demo-small"
+    assert row["runs"] == 1
+    assert row["output_tokens"] > 0
 
 
 @pytest.mark.parametrize("by", ["day", "agent", "model", "workspace"])

@@ -34,7 +34,7 @@ def path_of(cli: Cli, session: str = SESSION) -> Path:
 
 
 def said_now(prompt: str = "What is this?", session: str = SESSION) -> list[bytes]:
-    """Lines of a session that goes on right now."""
+    """Return the lines of a session that is going on now."""
     transcript = Transcript(sessionId=session, timestamp=datetime.now(UTC).isoformat())
     transcript.user(prompt)
     transcript.call("Bash", {"command": "make"})
@@ -58,7 +58,7 @@ def test_the_help_teaches_by_example(cli: Cli) -> None:
 
 
 def test_every_provider_can_be_chosen() -> None:
-    (option,) = [one for one in watch.params if one.name == "provider"]
+    (option,) = [option for option in watch.params if option.name == "provider"]
     assert isinstance(option.type, click.Choice)
     assert tuple(option.type.choices) == PROVIDERS
 
@@ -68,8 +68,8 @@ def test_entries_are_shown_while_they_are_written(owner: Cli) -> None:
     process = owner.start("watch", "--yes", "--provider", "claude")
     assert process.stdout is not None
     assert process.stderr is not None
-    heard = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
-    assert heard.startswith("Watching claude: ~/.claude/projects\n")
+    output = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
+    assert output.startswith("Watching claude: ~/.claude/projects\n")
     some = said_now()
     append(path, lines(some[:1]))
     shown = read_until(process.stdout.fileno(), b"> What is this?\n").decode()
@@ -107,9 +107,9 @@ def test_json_lines_hold_the_whole_frame(owner: Cli) -> None:
     path.write_bytes(lines(said_now()))
     process = owner.start("watch", str(path), "--json")
     assert process.stdout is not None
-    heard = read_until(process.stdout.fileno(), b'"stopReason":"end_turn"')
+    output = read_until(process.stdout.fileno(), b'"stopReason":"end_turn"')
     out, _ = stopped(process)
-    entries = [json.loads(line) for line in (heard.decode() + out).splitlines()]
+    entries = [json.loads(line) for line in (output.decode() + out).splitlines()]
     assert {entry["type"] for entry in entries} == {"entry"}
     assert [entry["kind"] for entry in entries][:3] == ["session/new", "session/new", "session/prompt"]
     assert entries[2]["frame"]["params"]["prompt"] == [{"type": "text", "text": "What is this?"}]
@@ -122,8 +122,8 @@ def test_an_unreadable_folder_is_reported_once(owner: Cli) -> None:
     process = owner.start("watch", "--yes")
     assert process.stdout is not None
     assert process.stderr is not None
-    heard = read_until(process.stderr.fileno(), b": Not a directory\n").decode()
-    assert heard.splitlines()[-1] == f"claude: {folder} cannot be read: Not a directory"
+    output = read_until(process.stderr.fileno(), b": Not a directory\n").decode()
+    assert output.splitlines()[-1] == f"claude: {folder} cannot be read: Not a directory"
     folder.unlink()
     folder.with_name("elsewhere").rename(folder)
     append(path_of(owner), lines(said_now()))
@@ -165,9 +165,9 @@ def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: O
     assert msgspec.json.decode((owner.home / "watch.json").read_bytes()) == {"agreed": ["claude"]}
     process = owner.start("watch")
     assert process.stderr is not None
-    heard = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
-    assert "Not watching codex" in heard
-    assert "Watching claude" in heard
+    output = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
+    assert "Not watching codex" in output
+    assert "Watching claude" in output
     stopped(process)
 
 

@@ -13,7 +13,7 @@ WIDTH = 20
 
 
 def on_terminal(written: str) -> list[str]:
-    """Lines that a terminal shows, as far as the wrapper uses its control sequences."""
+    """Return the lines that a terminal shows; it knows the control sequences of the wrapper."""
     lines, column = [""], 0
     for part in re.findall(r"\x1b\[\d*[DK]|.|\n", written):
         if part == "\n":
