@@ -74,7 +74,7 @@ class Cli:
         return Done(process.returncode, out, err)
 
     def holding(self, before: str = "") -> str:
-        """Return an `--agent-command`: the demo agent and a child that would outlive it; both hold the lifeline open."""
+        """Return an `--agent-command`: the demo agent and a child that would outlive it; both hold the lifeline."""
         os.mkfifo(self.lifeline)
         script = self.workspace.parent / "agent.sh"
         script.write_text(

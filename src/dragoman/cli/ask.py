@@ -66,16 +66,35 @@ _PLAIN_NAMES = {
 }
 
 
-class PermissionPrompt:
-    """An `on_permission` for a person at a terminal. `floor` is entered for each question: one at a time."""
+class TerminalAsker:
+    """Asks a person at a terminal. `floor` is entered for each question: one at a time."""
 
-    def __init__(self, screen: Screen, floor: Floor, *, fd: int, cwd: Path, width: int) -> None:
-        self.answers_as = "person"
+    answers_as = "person"
+
+    def __init__(self, screen: Screen, floor: Floor, *, fd: int, width: int) -> None:
         self._screen = screen
         self._floor = floor
         self._fd = fd
-        self._cwd = cwd
         self.width = width
+
+    def _say(self, *spans: Span) -> None:
+        self._screen.line(spans, block="question")
+
+    async def _read(self, prompt: str) -> str | None:
+        """Read a line that is typed behind the prompt; None at the end of input."""
+        await self._screen.ask((Span(prompt, "question"),))
+        line = await read_line(self._fd)
+        if line is not None:
+            self._screen.answered()
+        return line
+
+
+class PermissionPrompt(TerminalAsker):
+    """An `on_permission` for a person at a terminal; `cwd` is the workspace."""
+
+    def __init__(self, screen: Screen, floor: Floor, *, fd: int, cwd: Path, width: int) -> None:
+        super().__init__(screen, floor, fd=fd, width=width)
+        self._cwd = cwd
 
     async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
         async with self._floor():
@@ -92,12 +111,10 @@ class PermissionPrompt:
         numbers = f"1-{len(request.options)}"
         while True:
             ways = f"{numbers}, {SHOW_ALL}" if is_truncated else numbers
-            await self._screen.ask((Span(f"Your answer ({ways}): ", "question"),))
-            line = await read_line(self._fd)
+            line = await self._read(f"Your answer ({ways}): ")
             if line is None:
                 self._say(Span("  No answer: rejected.", "bad"))
                 return request.reject()
-            self._screen.answered()
             if (number := chosen_index(line, len(request.options))) is not None:
                 return answer_with(request, sorted_options(request)[number])
             if (word := line.strip().lower()) in lasting_answers(request):
@@ -116,9 +133,6 @@ class PermissionPrompt:
         for spans in (*lines, *choices(request, self.width, is_truncated=is_truncated)):
             for line in fold_lines(spans, self.width):
                 self._say(*line)
-
-    def _say(self, *spans: Span) -> None:
-        self._screen.line(spans, block="question")
 
 
 def answer_with(request: PermissionRequest, option: Option) -> PermissionAnswer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +17,7 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.command import note, print_error
 from dragoman.cli.exits import Interrupts
-from dragoman.cli.options import FILE, Number, parse_pair
+from dragoman.cli.options import FILE, Number, parse_pair, split_command
 from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.text import columns, one_line, plain, truncate
 from dragoman.config import load
@@ -157,11 +156,7 @@ def prepare(options: EvalOptions) -> EvalPlan:
     tasks = Path(options.tasks)
     env = dict(parse_pair(text, "--env", "NAME=VALUE") for text in options.env)
     agents: dict[str, Agent] = {name: name for name in options.agents}
-    for line in options.commands:
-        try:
-            agents[line] = tuple(shlex.split(line))
-        except ValueError as error:
-            raise InputError(f"--agent-command: {error} in {line!r}") from None
+    agents |= {line: split_command(line) for line in options.commands}
     agents = agents or {settings.agent: settings.agent}
     client = LocalClient(config=settings, env=env)
     for agent in agents.values():

@@ -13,8 +13,8 @@ import signal
 import termios
 import textwrap
 import threading
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Self
 
 from dragoman.cli.output import STDIN
 from dragoman.cli.screen import UNSEEN
@@ -164,26 +164,34 @@ def _indented(text: str, first: str = "  ") -> list[str]:
 LAST_RESORT_S = 4.0
 
 
-class Interrupts:
-    """Calls `on_interrupt` or `on_kill` on the loop. `code` is the exit code for the signal, None without one."""
+class _SignalHandlers:
+    """Handles signals on the loop while it is entered. `code` is the exit code for a signal, None without one."""
 
-    def __init__(self, on_interrupt: Callable[[], None], on_kill: Callable[[], None]) -> None:
-        self._on_interrupt = on_interrupt
-        self._on_kill = on_kill
-        self._timer: threading.Timer | None = None
+    def __init__(self, handlers: Mapping[signal.Signals, Callable[[], None]]) -> None:
+        self._handlers = handlers
         self._loop = asyncio.get_running_loop()
+        self._timer: threading.Timer | None = None
         self.code: int | None = None
 
-    def __enter__(self) -> Interrupts:
-        self._loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        self._loop.add_signal_handler(signal.SIGTERM, self._terminated)
+    def __enter__(self) -> Self:
+        for number, handler in self._handlers.items():
+            self._loop.add_signal_handler(number, handler)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._handlers:
             self._loop.remove_signal_handler(number)
         if self._timer is not None:
             self._timer.cancel()
+
+
+class Interrupts(_SignalHandlers):
+    """Calls `on_interrupt` at the first Ctrl-C, `on_kill` at the second one and at SIGTERM."""
+
+    def __init__(self, on_interrupt: Callable[[], None], on_kill: Callable[[], None]) -> None:
+        super().__init__({signal.SIGINT: self._interrupted, signal.SIGTERM: self._terminated})
+        self._on_interrupt = on_interrupt
+        self._on_kill = on_kill
 
     def _interrupted(self) -> None:
         if self.code is None:
@@ -217,37 +225,27 @@ def last_resort(code: int, first: Callable[[], None] | None = None) -> threading
     return timer
 
 
-class ChatSignals:
-    """The signals of a chat. Create it in the task that `break_off` cancels.
+class ChatSignals(_SignalHandlers):
+    """The signals of a chat; the terminal's settings are restored at its end.
 
-    `code` is the exit code of what ended the chat, None where nothing did.
+    Create it in the task that `break_off` cancels.
     """
 
     def __init__(self, on_interrupt: Callable[[], None], kill: Callable[[], None]) -> None:
-        self._handlers = {
-            signal.SIGINT: on_interrupt,
-            signal.SIGTERM: self._terminated,
-            signal.SIGHUP: self._terminated,
-        }
+        super().__init__(
+            {signal.SIGINT: on_interrupt, signal.SIGTERM: self._terminated, signal.SIGHUP: self._terminated}
+        )
         self._kill = kill
-        self._loop = asyncio.get_running_loop()
-        self._timer: threading.Timer | None = None
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self.code: int | None = None
 
-    def __enter__(self) -> ChatSignals:
+    def __enter__(self) -> Self:
         self._terminal_settings = termios.tcgetattr(STDIN)
-        for number, handler in self._handlers.items():
-            self._loop.add_signal_handler(number, handler)
-        return self
+        return super().__enter__()
 
     def __exit__(self, *exc_info: object) -> None:
-        for number in self._handlers:
-            self._loop.remove_signal_handler(number)
-        if self._timer is not None:
-            self._timer.cancel()
+        super().__exit__(*exc_info)
         self._restore_terminal()
 
     def break_off(self, code: int) -> None:

@@ -15,7 +15,8 @@ import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from dragoman.cli.output import chosen_index, forget_typed, read_line
+from dragoman.cli.ask import TerminalAsker
+from dragoman.cli.output import chosen_index, forget_typed
 from dragoman.cli.screen import Floor, Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line, plain, truncate
 from dragoman.host.question.form import (
@@ -120,18 +121,14 @@ class _Ended(Exception):
         self.answer = answer
 
 
-class QuestionAsker:
-    """An `on_question` for a person at a terminal. `floor` is entered for each question: one at a time.
+class QuestionAsker(TerminalAsker):
+    """An `on_question` for a person at a terminal.
 
     `open_page` returns whether a browser took the page; None where there is no browser.
     """
 
     def __init__(self, screen: Screen, floor: Floor, *, fd: int, width: int, open_page: OpenPage | None = None) -> None:
-        self.answers_as = "person"
-        self._screen = screen
-        self._floor = floor
-        self._fd = fd
-        self.width = width
+        super().__init__(screen, floor, fd=fd, width=width)
         self._open_page = open_page
 
     async def __call__(self, question: Question) -> QuestionAnswer:
@@ -279,12 +276,10 @@ class QuestionAsker:
 
     async def _line(self, question: Question, prompt: str) -> str:
         """Ask for a line; raise `_Ended` where it ends the question."""
-        await self._screen.ask((Span(prompt, "question"),))
-        line = await read_line(self._fd)
+        line = await self._read(prompt)
         if line is None:
             self._remark("No answer: cancelled.", "bad")
             raise _Ended(question.cancel())
-        self._screen.answered()
         match line.strip():
             case "/decline":
                 raise _Ended(question.decline())
@@ -316,9 +311,6 @@ class QuestionAsker:
 
     def _remark(self, text: str, style: Style = "dim", indent: str = "  ") -> None:
         self._text(text, style, indent)
-
-    def _say(self, *spans: Span) -> None:
-        self._screen.line(spans, block="question")
 
 
 async def _value(field: Field, line: str, suggested: Value | None) -> Value | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -107,6 +108,14 @@ def parse_pair(text: str, option: str, form: str) -> tuple[str, str]:
         # Without the value: of --env it may be a key.
         raise InputError(f"{option} must be {form}: the name or the equals sign is missing")
     return name.strip(), value
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Split the value of --agent-command into words, as a shell does."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise InputError(f"--agent-command: {error} in {text!r}") from None
 
 
 def filter_sessions(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.cli.command import save_path
-from dragoman.cli.options import parse_pair
+from dragoman.cli.options import parse_pair, split_command
 from dragoman.cli.output import STDIN
 from dragoman.cli.text import size
 from dragoman.config import Access, Config, load
@@ -131,10 +130,7 @@ def _parts(options: RunOptions) -> tuple[Part, ...]:
 def _command(options: RunOptions) -> Sequence[str]:
     if options.agent is not None:
         raise InputError("-a and --agent-command cannot be combined: both name the agent")
-    try:
-        words = shlex.split(options.agent_command or "")
-    except ValueError as error:
-        raise InputError(f"--agent-command: {error} in {options.agent_command!r}") from None
+    words = split_command(options.agent_command or "")
     if not words:
         raise InputError(
             "--agent-command is empty", guidance='Name a program and its arguments: --agent-command "my-agent --acp"'
