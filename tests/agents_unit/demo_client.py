@@ -97,7 +97,7 @@ class Client:
         self.capabilities = capabilities
         self.problems: list[str] = []
         self.updates: list[tuple[str, SessionUpdate]] = []
-        self.requests: list[tuple[str, Any]] = []  # what the agent requested_methods, decoded
+        self.requests: list[tuple[str, Any]] = []  # the agent's requests, decoded
         self.notifications: list[Notification] = []
         self.noise: list[bytes] = []
         self.permissions: list[str] = []  # option ids to answer with, in turn; "cancelled" too. Empty: allow once

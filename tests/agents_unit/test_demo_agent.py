@@ -290,7 +290,7 @@ async def test_what_was_said_before_a_cancel_or_an_error_is_part_of_the_history(
             TextContent(text="sleep 1000"),
             TextContent(text="error"),
         ]
-        assert client.text.count("I sleep for 1000 s.") == 2  # live, and replayed_updates again
+        assert client.text.count("I sleep for 1000 s.") == 2  # live, and replayed
 
 
 async def test_a_load_of_a_large_history_does_not_wait_for_ever(home: Path, work: Path) -> None:

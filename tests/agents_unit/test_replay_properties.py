@@ -95,7 +95,7 @@ def test_no_client_breaks_it_and_each_request_is_answered_once(frames: list[Any]
                 heard += client.send({"id": number, **each})
             case _:
                 heard += client.send(each)
-    for _ in range(20):  # who answers all that it is request_ids, and waits, gets all its answers
+    for _ in range(20):  # a client that answers every request and waits gets all its answers
         for frame in [frame for frame in heard if "method" in frame and "id" in frame]:
             heard += client.give(frame["id"], {"terminalId": "z"})
         heard += client.later(2 * INTERRUPT_TIMEOUT_S)

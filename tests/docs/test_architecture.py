@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def test_every_function_and_class_is_defined_in_its_file(path: str, name: str) -
 def test_every_package_is_described() -> None:
     packages = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
     assert packages <= set(re.findall(r"^\| `(\w+/)` \|", TEXT, re.MULTILINE))
+
+
+@pytest.mark.parametrize("package", sorted(SOURCE.rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_every_module_that_the_docstring_of_a_package_lists_exists(package: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+    listed = re.findall(r"^((?:[a-z_]+/?, )*[a-z_]+/?) {2,}\S", docstring, re.MULTILINE)
+    names = {name.rstrip("/") for names in listed for name in names.split(", ")}
+    modules = {path.stem for path in package.parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert names <= modules
 
 
 def test_every_guarantee_names_a_test() -> None:

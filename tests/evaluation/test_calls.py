@@ -88,7 +88,7 @@ def test_the_call_is_found_in_what_real_agents_reported(recording: Path) -> None
 
 
 def reported(recording: Path) -> list[Row]:
-    """The agent's tool calls, each with what was call last of it."""
+    """Return the agent's tool calls, each as it was reported last."""
     rows: dict[str, Row] = {}
     for line in recording.read_bytes().splitlines():
         params = msgspec.json.decode(line)["frame"].get("params") or {}

@@ -1,4 +1,4 @@
-"""Types through JSON Schema and back, and what is messages of a value that does not fit."""
+"""Types through JSON Schema and back, and the errors about a value that does not fit."""
 
 from __future__ import annotations
 

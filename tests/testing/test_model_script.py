@@ -1,4 +1,4 @@
-"""Directives in a prompt become steps, and the steps split_at_calls."""
+"""Directives in a prompt become steps, which are split at tool calls."""
 
 from __future__ import annotations
 

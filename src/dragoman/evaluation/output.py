@@ -22,7 +22,7 @@ OUTPUT_TOOL: Final = "structured_output"
 MOST_TEXT: Final = 1024 * 1024
 # A `[` begins JSON or a footnote; a text of nothing but brackets is given up on after so many.
 MOST_STARTS: Final = 10_000
-# Problems that are stripped again in the next prompt.
+# Problems that the next prompt lists.
 MAX_LISTED_PROBLEMS: Final = 20
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)")

@@ -61,7 +61,7 @@ class ToolContext:
 
 
 class Tool:
-    """A function, and all that an agent is annotations of it."""
+    """A function with the name, the description and the schemas that an agent gets of it."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 hub            the journal of a home folder, and the sessions that this process owns
 owned_session  one of them: its connection, its queue, and the commands sent to it
-commands       what other programs may want of a session
-prompting      a prompt command as the parts of a prompt
+commands       the requests that other programs may send to a session
+local          `open_session`, `run` and their twins: sessions of a program, stored in the journal
 identity       this process, and whether another one lives
 """

@@ -49,7 +49,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """The end of a steps: what comes after it is for the request that brings the results."""
+    """Tool calls, with which an answer ends: the rest of the script answers the request that brings their results."""
 
     uses: tuple[ToolUse, ...]
 
