@@ -137,7 +137,7 @@ def running(pid: int) -> bool:
         return False
 
 
-async def test_a_version_told_before_hanging_is_kept(programs: Programs, tmp_path: Path) -> None:
+async def test_a_version_that_was_printed_before_hanging_is_reported(programs: Programs, tmp_path: Path) -> None:
     printed = tmp_path / "printed"
     os.mkfifo(printed)
     programs.add("tells", f"echo 2.0.1; echo > {printed}; exec sleep 600")

@@ -48,7 +48,7 @@ def test_a_session_that_was_refused_at_first_is_refused_at_first() -> None:
     assert texts(client.prompt("hello")) == ["Hi."]
 
 
-def test_a_recorded_load_tells_what_it_told_and_goes_on_from_there() -> None:
+def test_a_recorded_load_replays_its_history_and_continues_from_there() -> None:
     client = Client(with_load(), connection=2)
     assert texts(client.ask("session/load", sessionId="s1", cwd=CWD)) == ["again: Hi."]
     assert texts(client.prompt("after load")) == ["After."]
@@ -73,7 +73,7 @@ def test_a_load_that_was_not_recorded_tells_the_whole_session() -> None:
     assert "all were played" in error_in(client.prompt("hello"))
 
 
-def test_a_resume_that_was_not_recorded_begins_with_the_first_turn() -> None:
+def test_a_resume_that_was_not_recorded_begins_with_the_first_run() -> None:
     client = Client(talk())
     assert client.ask("session/resume", sessionId="s1", cwd=CWD)[0]["result"] == {}
     assert texts(client.prompt("hello")) == ["Hi."]

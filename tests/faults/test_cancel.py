@@ -77,7 +77,7 @@ async def test_the_next_run_begins_only_after_the_cancelled_one_has_ended(neighb
     ]
 
 
-async def test_another_session_on_the_same_link_is_told_why_its_run_was_cut(
+async def test_another_session_on_the_same_link_gets_the_reason_why_its_run_was_interrupted(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
     witness = Witness()

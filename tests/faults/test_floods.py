@@ -34,7 +34,7 @@ async def test_a_million_chunks_are_taken_in_bounded_memory_with_every_word(
 
 
 @pytest.mark.parametrize("behaviour", ["flood_of_notifications", "flood_of_strays", "flood_of_garbage"])
-async def test_what_nobody_can_use_is_taken_by_the_hundred_thousand_in_bounded_memory(
+async def test_useless_messages_by_the_hundred_thousand_are_read_in_bounded_memory(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
 ) -> None:
     async with untouched(neighbour), rogue(behaviour, count=200_000) as runtime:
@@ -45,7 +45,7 @@ async def test_what_nobody_can_use_is_taken_by_the_hundred_thousand_in_bounded_m
         assert (await session.run("go")).text == "fine"
 
 
-async def test_updates_that_need_mending_are_taken_in_bounded_memory_too(neighbour: Neighbour, tmp_path: Path) -> None:
+async def test_updates_that_need_repair_are_read_in_bounded_memory_too(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("flood_of_bad_updates", count=50_000) as runtime:
         session = await runtime.open_session(config(tmp_path))
         before = resident()
@@ -72,7 +72,7 @@ async def test_a_flood_of_requests_is_answered_to_the_last(neighbour: Neighbour,
 
 
 @pytest.mark.parametrize("behaviour", ["flood_of_requests_unread", "flood_of_cancelled_requests"])
-async def test_who_asks_and_reads_no_answer_is_not_read_either(
+async def test_an_agent_that_reads_no_answers_is_not_read_either(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
 ) -> None:
     witness, clock = Witness(), ManualClock()

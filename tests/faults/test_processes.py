@@ -90,7 +90,7 @@ async def test_a_deadline_ends_a_prompt_that_an_agent_does_not_read(neighbour: N
             await session.run("x" * 1_000_000, deadline=0.3)
 
 
-async def test_what_a_terminal_would_obey_is_taken_out_of_stderr(neighbour: Neighbour, tmp_path: Path) -> None:
+async def test_control_sequences_are_removed_from_stderr(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("wild_stderr", witness) as runtime:
         await (await runtime.open_session(config(tmp_path))).run("go")
@@ -100,7 +100,7 @@ async def test_what_a_terminal_would_obey_is_taken_out_of_stderr(neighbour: Neig
 
 
 @pytest.mark.parametrize(("how", "code"), [("with_0", 0), ("with_1", 1), ("with_127", 127), ("by_sigkill", -9)])
-async def test_an_agent_that_ends_between_turns_is_told_to_the_session(
+async def test_an_agent_that_exits_between_runs_is_reported_to_the_session(
     how: str, code: int, neighbour: Neighbour, tmp_path: Path
 ) -> None:
     witness = Witness()

@@ -60,7 +60,9 @@ async def test_a_list_of_nothing_but_empty_pages_ends(neighbour: Neighbour) -> N
         assert [info async for info in runtime.list_sessions()] == []
 
 
-async def test_what_is_said_before_the_session_has_a_name_is_kept_for_it(neighbour: Neighbour, tmp_path: Path) -> None:
+async def test_updates_before_session_new_is_answered_are_kept_for_the_session(
+    neighbour: Neighbour, tmp_path: Path
+) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("early_updates", witness) as runtime:
         session = await runtime.open_session(config(tmp_path, witness))
@@ -70,9 +72,7 @@ async def test_what_is_said_before_the_session_has_a_name_is_kept_for_it(neighbo
     assert not witness.diagnostics
 
 
-async def test_what_is_said_after_the_run_belongs_to_the_session_and_to_no_run(
-    neighbour: Neighbour, tmp_path: Path
-) -> None:
+async def test_text_after_the_run_belongs_to_the_session_and_to_no_run(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     late = asyncio.Event()
 
@@ -100,7 +100,7 @@ async def test_tool_calls_with_empty_ids_are_all_shown(neighbour: Neighbour, tmp
     assert result.messages == ("before ", "after")
 
 
-async def test_a_tool_call_id_that_comes_again_in_the_next_turn_is_another_tool_call(
+async def test_a_tool_call_id_that_comes_again_in_the_next_run_is_another_tool_call(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
     async with untouched(neighbour), rogue("repeated_tool_ids") as runtime:
@@ -119,7 +119,7 @@ async def test_an_update_of_a_tool_call_that_was_never_begun_is_its_first_sight(
     assert event_types == ["tool.call", "tool.result"]
 
 
-async def test_a_note_of_the_hosts_counts_from_nobody_else_even_with_the_runs_own_id() -> None:
+async def test_a_note_of_the_host_counts_from_no_other_origin() -> None:
     fold = SessionFold()
     prompt = Request(1, "session/prompt", msgspec.Raw(b'{"sessionId":"s","prompt":[]}'), b"")
     fold.apply(1, 0.0, "host", notes.write(notes.Prompt("run", ())))

@@ -68,7 +68,7 @@ async def test_a_buffer_may_have_no_file_yet(files: WorkspaceFiles, editor: Edit
     assert (await files.read(reading(path))).text == "draft"
 
 
-async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
+async def test_an_editor_is_asked_only_for_resolved_paths_inside_the_workspace(
     files: WorkspaceFiles, editor: Editor, workspace: Workspace, tmp_path: Path
 ) -> None:
     (workspace.cwd / "file.txt").write_text("on disk")
@@ -106,7 +106,7 @@ async def test_a_write_replaces_what_is_not_saved(files: WorkspaceFiles, editor:
     assert editor.written == [(path, "new\r\n")]
 
 
-async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
+async def test_an_editor_that_fails_does_not_undo_the_write(
     files: WorkspaceFiles, editor: Editor, workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = workspace.cwd / "file.txt"
@@ -116,7 +116,7 @@ async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
     assert "the editor could not be notified" in caplog.text
 
 
-async def test_an_editor_is_not_told_of_what_failed(
+async def test_an_editor_is_not_notified_of_a_failed_write(
     files: WorkspaceFiles, editor: Editor, workspace: Workspace
 ) -> None:
     path = workspace.cwd / "folder"

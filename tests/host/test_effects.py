@@ -68,7 +68,7 @@ def test_every_command_in_a_line_is_a_deed_and_so_are_its_redirections(workspace
 @pytest.mark.parametrize(
     "line", ["cd sub && echo x > f", "pushd sub; echo x > f", "echo x > $F", "echo x > ~/f", "echo > *"]
 )
-def test_a_redirection_to_who_knows_where_names_no_file(workspace: Workspace, line: str) -> None:
+def test_a_redirection_to_an_unknown_target_names_no_file(workspace: Workspace, line: str) -> None:
     assert "write a file that it does not name" in runs(line, workspace)
 
 

@@ -372,7 +372,7 @@ async def test_another_disk_is_inside_only_as_a_folder_of_the_workspace(workspac
         folder.rmdir()
 
 
-async def test_the_workspaces_own_folder_is_not_made_anew(agent: Agent, workspace: Workspace, outside: Path) -> None:
+async def test_the_workspace_folder_is_not_created_again(agent: Agent, workspace: Workspace, outside: Path) -> None:
     workspace.cwd.rename(workspace.cwd.parent / "moved")
     before = state_of(workspace.cwd.parent)
     await refused(agent, f"{workspace.cwd}/file.txt")

@@ -94,14 +94,14 @@ def test_what_does_not_fit_is_refused_with_the_reason(field: Field, value: objec
         ("date-time", "2026-11-15T10:30:00.25+01:00", "2026-11-15 25:00:00Z"),
     ],
 )
-def test_formats_are_held(format: Any, good: str, bad: str) -> None:
+def test_formats_are_checked(format: Any, good: str, bad: str) -> None:
     field = TextField(name="it", format=format)
     assert field.validate(good) == good
     with pytest.raises(InvalidValue, match="such as"):
         field.validate(bad)
 
 
-def test_a_pattern_is_held_and_one_that_cannot_be_read_is_left_to_the_agent() -> None:
+def test_a_pattern_is_checked_and_an_unreadable_one_is_left_to_the_agent() -> None:
     field = TextField(name="id", pattern="^[A-Z]{2}$")
     assert field.validate("AB") == "AB"
     with pytest.raises(InvalidValue, match="does not match the pattern"):
@@ -151,7 +151,7 @@ def test_what_is_typed_is_read(field: Field, typed: str, taken: object) -> None:
         (TONES, ""),
     ],
 )
-def test_what_is_typed_wrongly_is_told(field: Field, typed: str) -> None:
+def test_a_typing_error_is_explained(field: Field, typed: str) -> None:
     with pytest.raises(InvalidValue):
         field.parse(typed)
 

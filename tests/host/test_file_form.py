@@ -29,7 +29,7 @@ texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
         ("a\r\n", "", ""),
     ],
 )
-def test_line_ends_and_the_mark_are_kept(old: str, new: str, written: str) -> None:
+def test_line_ends_and_the_byte_order_mark_are_preserved(old: str, new: str, written: str) -> None:
     assert preserve_form(old, new) == written
 
 
@@ -43,7 +43,7 @@ def test_line_ends_and_the_mark_are_kept(old: str, new: str, written: str) -> No
         ("\ufeffa\n", "", "\ufeffa\n"),
     ],
 )
-def test_what_is_kept_is_not_shown_as_a_difference(old: str, new: str, shown: str) -> None:
+def test_a_preserved_form_is_not_shown_as_a_difference(old: str, new: str, shown: str) -> None:
     assert comparable_text(old, new) == shown
 
 

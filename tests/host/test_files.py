@@ -268,7 +268,7 @@ async def test_a_read_only_file_stays_as_it_is_also_for_root(agent: Agent, file:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-async def test_a_folder_that_cannot_be_written_to_is_said_so(agent: Agent, file: Path) -> None:
+async def test_an_unwritable_folder_is_reported(agent: Agent, file: Path) -> None:
     file.parent.chmod(0o555)
     try:
         error = await agent.refused("fs/write_text_file", path=str(file), content="new")

@@ -135,7 +135,7 @@ def test_what_is_no_schema_of_an_object_is_no_form(schema: bytes) -> None:
         read_form(schema)
 
 
-def test_content_that_does_not_fit_is_told_field_by_field() -> None:
+def test_invalid_content_is_explained_field_by_field() -> None:
     form = read_form(msgspec.json.encode(DOCUMENT.form))
     with pytest.raises(InputError) as failed:
         form.validate({"files": -1, "shoe": 43})
@@ -161,7 +161,7 @@ KEYS = st.sampled_from(["colour", "name", "files", "languages", "happy", "other"
 
 
 @given(st.dictionaries(KEYS, VALUES))
-def test_what_is_let_through_is_what_was_given_and_fits(content: dict[str, object]) -> None:
+def test_accepted_content_is_the_given_content_and_fits_the_schema(content: dict[str, object]) -> None:
     form = read_form(msgspec.json.encode(DOCUMENT.form))
     try:
         taken = form.validate(content)

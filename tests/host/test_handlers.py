@@ -149,7 +149,9 @@ async def test_a_path_that_leads_elsewhere_once_it_is_allowed_is_not_written(
     assert buffers.written == []
 
 
-async def test_what_a_handler_raises_is_told_in_the_protocols_words(agent_with: Build, workspace: Workspace) -> None:
+async def test_an_exception_of_a_handler_becomes_an_error_of_the_protocol(
+    agent_with: Build, workspace: Workspace
+) -> None:
     class Broken(Buffers):
         async def write_text_file(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
             raise OSError(28, "No space left on device")
@@ -279,7 +281,7 @@ async def test_a_question_names_the_request_that_it_is_about(agent_with: Build, 
     assert received == [decision[0] for decision in agent.decisions] == [1, 2, 3]
 
 
-async def test_what_goes_wrong_in_a_terminal_is_told_in_the_protocols_words(agent_with: Build) -> None:
+async def test_an_exception_of_a_terminal_handler_becomes_an_error_of_the_protocol(agent_with: Build) -> None:
     class Broken(Screens):
         async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
             raise FileNotFoundError(2, "No such terminal", request.terminal_id)

@@ -160,7 +160,7 @@ async def test_a_plain_function_that_waits_stops_nothing_else(agent_with: Build)
     assert await slow == YES_ONCE
 
 
-async def test_the_decision_is_told_before_the_answer_and_an_untold_one_is_not_given(agent_with: Build) -> None:
+async def test_the_decision_is_noted_before_the_answer_and_without_a_note_there_is_no_answer(agent_with: Build) -> None:
     def fail(*_: object) -> None:
         raise OSError("disk full")
 

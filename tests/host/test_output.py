@@ -30,7 +30,7 @@ async def test_a_follower_gets_every_byte_from_its_offset_and_then_the_end() -> 
     assert await followed(output) == [Chunk(0, b"abcde")]
 
 
-async def test_what_is_gone_is_told_by_the_offset() -> None:
+async def test_the_offset_shows_dropped_bytes() -> None:
     output = Output(10)
     output.feed(b"x" * LIVE_TAIL_BYTES)
     output.feed(b"end")
@@ -41,7 +41,7 @@ async def test_what_is_gone_is_told_by_the_offset() -> None:
     assert rest[-1].end == output.total == LIVE_TAIL_BYTES + 3
 
 
-async def test_a_slow_follower_jumps_and_misses_nothing_that_is_kept() -> None:
+async def test_a_slow_follower_skips_to_the_oldest_buffered_byte() -> None:
     output = Output(10)
     output.feed(b"first")
     following = output.follow()
@@ -87,7 +87,7 @@ async def test_bytes_are_for_followers_and_text_for_the_agent() -> None:
     assert await written.text() == ("\x1b[31mred\x1b[0m\r\n", False)
 
 
-async def test_text_goes_on_where_it_was_asked_for_before() -> None:
+async def test_text_is_rendered_from_the_last_request_on() -> None:
     output = Output(100, rows=24)
     output.feed(b"10 %\x1b[")
     assert await output.text() == ("10 %", False)
@@ -95,14 +95,14 @@ async def test_text_goes_on_where_it_was_asked_for_before() -> None:
     assert await output.text() == ("20 %", False)
 
 
-async def test_text_asked_for_by_several_at_once_is_whole_for_each() -> None:
+async def test_concurrent_requests_for_text_each_get_all_of_it() -> None:
     output = Output(10 * RENDER_SLICE_BYTES, rows=24)
     output.feed(b"line\n" * RENDER_SLICE_BYTES)
     both = await asyncio.gather(output.text(), output.text())
     assert list(both) == [("line\n" * RENDER_SLICE_BYTES, False)] * 2
 
 
-async def test_a_request_for_text_that_was_given_up_spoils_no_later_one() -> None:
+async def test_a_cancelled_request_for_text_does_not_spoil_a_later_one() -> None:
     output = Output(10 * RENDER_SLICE_BYTES, rows=24)
     output.feed(b"line\n" * RENDER_SLICE_BYTES)
     asking = asyncio.create_task(output.text())
@@ -123,7 +123,7 @@ async def test_rendering_lets_others_run() -> None:
     assert turns >= output.total // RENDER_SLICE_BYTES
 
 
-async def test_text_is_there_though_more_comes_than_is_kept_while_it_is_rendered() -> None:
+async def test_text_is_complete_even_if_output_overflows_while_rendering() -> None:
     output = Output(1000, rows=24)
     output.feed(b"old\n" * (LIVE_TAIL_BYTES // 4))
     asking = asyncio.create_task(output.text())

@@ -27,7 +27,7 @@ def test_the_beginning_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(("limit", "text"), [(1, "x"), (2, "x"), (3, "x"), (4, "x"), (5, "🦊x"), (0, "")])
-def test_the_cut_is_made_at_a_character(limit: int, text: str) -> None:
+def test_text_is_truncated_at_a_character(limit: int, text: str) -> None:
     assert fed(limit, "aa🦊x".encode()).text(ended=True) == (text, True)
 
 
@@ -58,7 +58,7 @@ def test_the_text_never_exceeds_the_limit(pieces: list[bytes], limit: int, ended
 
 @settings(deadline=None)
 @given(text=st.text(max_size=60), limit=st.integers(0, 100), cuts=st.lists(st.integers(0, 240), max_size=5))
-def test_text_is_cut_to_its_longest_end_that_fits(text: str, limit: int, cuts: list[int]) -> None:
+def test_text_is_truncated_to_the_longest_end_that_fits(text: str, limit: int, cuts: list[int]) -> None:
     data = text.encode()
     edges = [0, *sorted(cuts), len(data)]
     pieces = [data[start:end] for start, end in pairwise(edges)]

@@ -44,7 +44,7 @@ async def test_nobody_is_consulted_about_what_is_decided() -> None:
     assert not consulted
 
 
-async def test_whoever_is_consulted_may_decide() -> None:
+async def test_the_consulted_coroutine_may_decide() -> None:
     table: Table = PendingRequests()
     pending = table.open("key", "request")
 

@@ -65,7 +65,7 @@ async def waiting(agent: Agent, count: int = 1) -> None:
 # -- in time
 
 
-async def test_what_nobody_answers_in_time_is_refused_and_says_so(agent_with: Build) -> None:
+async def test_a_request_without_an_answer_in_time_is_refused_with_the_reason(agent_with: Build) -> None:
     person = Waits()
     clock = ManualClock()
     agent = agent_with(on_permission=person, time_limit_s=60.0, clock=clock)
@@ -94,7 +94,9 @@ class Serves:
         return False
 
 
-async def test_a_tool_of_the_program_itself_is_allowed_unasked_and_covers_nothing_else(agent_with: Build) -> None:
+async def test_a_tool_of_the_program_itself_is_allowed_without_asking_and_covers_nothing_else(
+    agent_with: Build,
+) -> None:
     agent = agent_with(access="read-only", session=(PolicyRule("deny", "never"),), on_permission=Serves())
     given = {"command": "touch made"}
     assert await agent.permission(title="mine", kind="execute", rawInput=given) == YES_ONCE
@@ -109,7 +111,7 @@ async def test_a_tool_of_the_program_itself_is_allowed_unasked_and_covers_nothin
 # -- the first answer
 
 
-async def test_the_first_answer_counts_and_a_late_one_is_told_so(agent_with: Build) -> None:
+async def test_the_first_answer_counts_and_a_late_one_is_reported_as_late(agent_with: Build) -> None:
     agent = agent_with(on_permission=answer_later)
     asking = asyncio.create_task(agent.permission())
     await waiting(agent)
@@ -351,7 +353,7 @@ async def test_a_rule_holds_for_what_is_read_through_us(agent_with: Build, works
     assert "nobody to ask" in refusal.message
 
 
-async def test_what_is_asked_of_us_is_noted_with_its_options_before_it_is_answered(agent_with: Build) -> None:
+async def test_a_request_to_the_host_is_noted_with_its_options_before_it_is_answered(agent_with: Build) -> None:
     agent = agent_with(on_permission=answer_later)
     writing = write(agent)
     await waiting(agent)

@@ -75,7 +75,7 @@ async def test_a_plain_function_may_wait_for_a_person() -> None:
     assert agent.last == ("callback", "on_question declined it")
 
 
-async def test_a_persons_answer_is_told_as_theirs() -> None:
+async def test_an_answer_of_a_person_is_reported_as_theirs() -> None:
     class Person:
         answers_as = "person"
 
@@ -192,7 +192,7 @@ async def test_a_thread_that_answers_too_late_gains_nothing() -> None:
     assert [settled.by for settled in agent.answered] == ["cancel"]
 
 
-async def test_what_is_asked_while_a_run_is_being_cancelled_is_cancelled_until_it_has_ended() -> None:
+async def test_questions_during_a_cancel_are_cancelled_until_the_run_has_ended() -> None:
     agent = Agent(lambda question: True)
     agent.questions.cancel_pending(rest_of_run=True)
     assert await agent.ask() == {"action": "cancel"}

@@ -252,7 +252,7 @@ def test_the_file_can_be_read_by_people(memory: Remembered, workspace: Workspace
         '{"answers": [{"id": "a", "workspace": "/w"}]}',
     ],
 )
-def test_a_broken_file_is_told_and_allows_nothing(memory: Remembered, workspace: Workspace, text: str) -> None:
+def test_a_broken_file_is_reported_and_allows_nothing(memory: Remembered, workspace: Workspace, text: str) -> None:
     memory.path.parent.mkdir()
     memory.path.write_text(text)
     with pytest.raises(ConfigError, match=r"remembered\.json: this is not what Dragoman writes there"):

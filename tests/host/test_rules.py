@@ -73,7 +73,7 @@ def test_without_rules_there_are_none(tmp_path: Path) -> None:
         ('[[policy]]\nanswer = "deny"\nsource = "x"', 3, 'there is no setting "source"'),
     ],
 )
-def test_a_slip_is_told_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+def test_an_error_in_a_rule_names_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rules(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}:{line}: ")
@@ -84,6 +84,6 @@ def test_a_slip_is_told_with_its_line(tmp_path: Path, text: str, line: int, mess
     "given",
     [{"path": 3}, {"path": [3]}, {"answer": "no"}, {"kind": "x"}, {"command": "a", "host": "b"}, {"where": "x"}],
 )
-def test_a_rule_made_in_python_is_held_to_the_same(given: dict[str, Any]) -> None:
+def test_a_rule_made_in_python_is_checked_in_the_same_way(given: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         PolicyRule(**{"answer": "deny", **given})

@@ -82,13 +82,13 @@ def test_a_line_without_end_is_kept_whole() -> None:
     assert read(*words) == ("word " * MAX_LINE_CHARS, False)
 
 
-def test_output_that_was_cut_begins_at_a_line() -> None:
+def test_truncated_output_begins_at_a_line() -> None:
     plain = TerminalText(100, 24, truncated=True)
     plain.feed(b"1mrest of a line\nwhole line\n")
     assert plain.text(ended=True) == ("whole line\n", True)
 
 
-def test_the_text_is_cut_from_its_beginning() -> None:
+def test_the_beginning_of_the_text_is_dropped() -> None:
     assert read(b"\x1b[1maaaa\x1b[0m" + "🦊🦊".encode(), limit=7) == ("🦊", True)
     assert read(b"a", limit=0) == ("", True)
     assert read(b"", limit=0) == ("", False)

@@ -32,7 +32,7 @@ def lifeline(tmp_path: Path) -> Lifeline:
 # -- what a command gets and gives
 
 
-async def test_a_commands_output_and_exit_code_are_told(agent: Agent) -> None:
+async def test_a_commands_output_and_exit_code_are_reported(agent: Agent) -> None:
     terminal = await create(agent, "sh", "-c", "echo out; echo err >&2; exit 3")
     assert await wait(agent, terminal) == {"exitCode": 3}
     assert await output(agent, terminal) == {
@@ -170,7 +170,7 @@ async def test_an_absurd_limit_is_taken_as_the_most_there_is_and_a_negative_one_
     assert error.message.startswith("outputByteLimit: ")
 
 
-async def test_all_output_is_there_when_the_exit_is_told(agent: Agent) -> None:
+async def test_all_output_is_there_when_the_exit_is_reported(agent: Agent) -> None:
     for _ in range(10):
         assert (await ran(agent, "head -c 100000 /dev/zero | tr '\\0' x"))["output"] == "x" * 100_000
 
@@ -178,7 +178,7 @@ async def test_all_output_is_there_when_the_exit_is_told(agent: Agent) -> None:
 # -- its end
 
 
-async def test_a_signal_is_told_by_name(agent: Agent) -> None:
+async def test_a_signal_is_reported_by_name(agent: Agent) -> None:
     terminal = await create(agent, "kill -9 $$")
     assert await wait(agent, terminal) == {"signal": "SIGKILL"}
 

@@ -66,7 +66,7 @@ async def test_a_released_terminal_keeps_less(commands: Commands) -> None:
     assert (await everything(terminal))[0].offset == RELEASED_OUTPUT_BYTES
 
 
-async def test_of_released_terminals_the_last_are_kept(commands: Commands) -> None:
+async def test_the_last_released_terminals_can_still_be_shown(commands: Commands) -> None:
     commands.terminals._released = {str(n): _Gone() for n in range(MAX_RELEASED_TERMINALS)}  # type: ignore[misc]  # stand-ins, cheap
     terminal = await commands.start("true")
     await commands.release(terminal)
@@ -103,7 +103,7 @@ async def test_much_output_costs_little_memory(commands: Commands, meta: dict[st
 
 
 @pytest.mark.parametrize("meta", [None, PIPES])
-async def test_whatever_is_read_waits_for_its_turn(
+async def test_every_read_waits_for_the_throttle(
     commands: Commands, meta: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paid: list[int] = []
@@ -122,9 +122,7 @@ async def test_whatever_is_read_waits_for_its_turn(
 
 
 @pytest.mark.parametrize("meta", [None, PIPES])
-async def test_floods_leave_every_turn_of_the_loop_to_the_other_sessions(
-    make: Make, meta: dict[str, Any] | None
-) -> None:
+async def test_floods_leave_time_for_the_other_sessions(make: Make, meta: dict[str, Any] | None) -> None:
     floods = [await make().start("yes", meta=meta, output_byte_limit=1000) for _ in range(8)]
     for flood in floods:
         await until(flood, b"y")

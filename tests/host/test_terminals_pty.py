@@ -57,7 +57,7 @@ async def test_a_command_has_a_terminal_but_nothing_to_read(agent: Agent) -> Non
     assert (await ran(agent, ASK))["output"] == "1\n2\n"
 
 
-async def test_pipes_are_had_where_they_are_asked_for(agent: Agent, make: Make) -> None:
+async def test_the_agent_can_ask_for_pipes(agent: Agent, make: Make) -> None:
     assert (await ran(agent, ASK, _meta=PIPES))["output"] == ""
     commands = make(pty=False)
     assert not (await commands.start(ASK)).has_pty
@@ -93,7 +93,7 @@ async def test_its_size_is_the_usual_or_the_wished(agent: Agent, make: Make) -> 
     assert (await terminal.output())[0] == "30 100\n"
 
 
-async def test_a_command_is_told_of_this_terminal_and_not_of_the_one_around_us(agent_with: Build) -> None:
+async def test_a_command_gets_the_type_and_size_of_its_own_terminal(agent_with: Build) -> None:
     environ = {"PATH": os.environ["PATH"], "TERM": "dumb", "COLUMNS": "7", "LINES": "7", "PAGER": "less"}
     agent = agent_with(access="full", environ=environ)
     ask = 'echo "$TERM,$COLUMNS,$LINES,$PAGER,$GIT_PAGER,$GIT_TERMINAL_PROMPT,$GIT_EDITOR"'
@@ -167,7 +167,7 @@ async def test_output_that_is_no_text_comes_as_text(commands: Commands, meta: di
 # -- how it ends
 
 
-async def test_how_it_ended_is_told_once_with_the_end_of_what_it_said(make: Make, tmp_path: Path) -> None:
+async def test_the_exit_is_reported_once_with_the_end_of_the_output(make: Make, tmp_path: Path) -> None:
     heard: list[TerminalSummary] = []
     commands = make(on_exit=lambda terminal: heard.append(terminal.summary(9)))
     terminal = await commands.start("sh", "-c", "echo first; echo; echo last; exit 3")
@@ -189,7 +189,7 @@ async def test_how_it_ended_is_told_once_with_the_end_of_what_it_said(make: Make
     assert terminal.summary().text == "first\n\nlast\n"
 
 
-async def test_every_end_is_told_before_close_returns(make: Make) -> None:
+async def test_every_exit_is_reported_before_close_returns(make: Make) -> None:
     heard: list[str | None] = []
     commands = make(on_exit=lambda terminal: heard.append(terminal.summary().signal))
     for _ in range(3):
@@ -221,7 +221,7 @@ async def test_what_stays_in_the_background_holds_nobody_up_and_is_still_heard(
     lifeline.transport.close()
 
 
-async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slowly_it_is_read(
+async def test_the_output_is_complete_when_the_exit_is_reported_even_if_read_slowly(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_read = asyncio.Event()

@@ -7,7 +7,7 @@ import asyncio
 from dragoman.host.terminal.terminal import BUDGET_BYTES, BURST_BYTES, ReadThrottle, read_throttle
 
 
-async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:
+async def test_between_two_iterations_no_more_is_read_than_the_budget() -> None:
     ours, read = ReadThrottle(), 0
 
     async def flood(size: int) -> None:
@@ -30,7 +30,7 @@ async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -
     assert BUDGET_BYTES <= most < 2 * BUDGET_BYTES
 
 
-async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
+async def test_reads_are_granted_in_order() -> None:
     ours, order = ReadThrottle(), list[str]()
 
     async def read(name: str) -> None:
@@ -64,7 +64,7 @@ async def test_after_its_pause_a_flood_goes_on() -> None:
             await ours.after_read(BUDGET_BYTES)
 
 
-async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
+async def test_a_cancelled_read_takes_none_of_the_budget() -> None:
     ours = ReadThrottle()
     first, second, third = (asyncio.create_task(ours.after_read(BUDGET_BYTES)) for _ in range(3))
     await asyncio.sleep(0)

@@ -71,7 +71,7 @@ def test_trust_is_for_one_folder_by_whatever_way_it_is_reached(home: Path, file:
     assert workspace_policy(home, other.parent).state == "untrusted"
 
 
-def test_what_is_kept_is_for_its_user_alone(home: Path, file: Path) -> None:
+def test_the_stored_file_is_private_to_its_user(home: Path, file: Path) -> None:
     trust(home, folder_of(file))
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in home.iterdir()} == {0o600}

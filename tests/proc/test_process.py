@@ -318,7 +318,7 @@ async def test_a_cancelled_caller_does_not_stop_the_end(agents: Agents) -> None:
     assert await link.end() == -signal.SIGKILL
 
 
-async def test_kill_cuts_short_an_end_that_waits(agents: Agents) -> None:
+async def test_kill_shortens_an_end_that_waits(agents: Agents) -> None:
     link = await agents.start("stubborn(); live('agent'); rest()")
     await agents.hear(1)
     ending = asyncio.ensure_future(link.end(grace=10 * TIMEOUT_S))

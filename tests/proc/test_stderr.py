@@ -34,7 +34,7 @@ def test_long_lines_do_not_keep_more_than_the_limit() -> None:
     assert len(tail.text(lines=10**6)) <= 5000 + 100
 
 
-def test_an_overlong_line_is_cut_and_says_so() -> None:
+def test_an_overlong_line_is_truncated_and_says_so() -> None:
     tail = fed(b"ab", b"cdef", b"ghi", b"jkl\nnext\n", max_line=4)
     assert tail.text() == f"abcd{TRUNCATION_MARK}\nnext"
 
