@@ -364,9 +364,9 @@ async def test_a_late_answer_by_id_does_not_reach_a_second_request_with_it(
         with pytest.raises(RpcRefusal):
             await agent.host.serve(second)
         assert agent.host.pending == 1
-        assert agent.host.answer(7, True)
+        assert agent.host.permissions.answer(7, True)
         await serving
-        assert not agent.host.answer(7, True)
+        assert not agent.host.permissions.answer(7, True)
 
 
 async def test_what_a_person_approved_is_what_was_announced_to_them(agent_with: Build, workspace: Workspace) -> None:

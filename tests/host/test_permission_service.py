@@ -115,11 +115,11 @@ async def test_the_first_answer_counts_and_a_late_one_is_reported_as_late(agent_
     agent = agent_with(on_permission=answer_later)
     asking = asyncio.create_task(agent.permission())
     await waiting(agent)
-    assert agent.host.answer(1, "yes")
-    assert not agent.host.answer(1, "no")
+    assert agent.host.permissions.answer(1, "yes")
+    assert not agent.host.permissions.answer(1, "no")
     async with asyncio.timeout(TIMEOUT_S):
         assert await asking == YES_ONCE
-    assert not agent.host.answer(1, "no")
+    assert not agent.host.permissions.answer(1, "no")
     assert (last(agent).by, last(agent).decision, last(agent).option_id) == ("person", "allow", "yes")
 
 
@@ -129,7 +129,7 @@ async def test_an_answer_from_elsewhere_ends_the_callbacks_question(agent_with: 
     asking = asyncio.create_task(agent.permission(title="asked twice"))
     async with asyncio.timeout(TIMEOUT_S):
         await person.requests.get()
-        assert agent.host.answer(1, False)
+        assert agent.host.permissions.answer(1, False)
         assert await asking == REFUSED
         assert await person.withdrawn.get() == "asked twice"
 
@@ -139,8 +139,8 @@ async def test_what_is_no_answer_leaves_the_question_open(agent_with: Build) -> 
     asking = asyncio.create_task(agent.permission())
     await waiting(agent)
     with pytest.raises(InputError, match="no option 'maybe'"):
-        agent.host.answer(1, "maybe")
-    assert agent.host.answer(1, True)
+        agent.host.permissions.answer(1, "maybe")
+    assert agent.host.permissions.answer(1, True)
     async with asyncio.timeout(TIMEOUT_S):
         assert await asking == YES_ONCE
 
@@ -212,7 +212,7 @@ async def test_an_answer_for_good_answers_at_once_what_waits_in_every_session(
     asking = [write(here, first), write(here, second), write(there, third)]
     await waiting(here, 2)
     await waiting(there)
-    assert here.host.answer(1, "allow-always" if allowed else "reject-always")
+    assert here.host.permissions.answer(1, "allow-always" if allowed else "reject-always")
     async with asyncio.timeout(TIMEOUT_S):
         results = await asyncio.gather(*asking, return_exceptions=True)
     assert [isinstance(result, Exception) for result in results] == [not allowed] * 3
@@ -225,12 +225,12 @@ async def test_an_answer_for_good_leaves_open_what_it_does_not_cover(agent_with:
     await waiting(agent)
     running = asyncio.create_task(agent.permission(kind="execute", rawInput={"command": "make"}))
     await waiting(agent, 2)
-    assert agent.host.answer(1, "allow-always")
+    assert agent.host.permissions.answer(1, "allow-always")
     async with asyncio.timeout(TIMEOUT_S):
         await editing
         agent.rules.refresh()
         assert agent.host.pending == 1
-        assert agent.host.answer(2, "no")
+        assert agent.host.permissions.answer(2, "no")
         assert await running == REFUSED
 
 
@@ -249,10 +249,10 @@ async def test_a_rule_of_this_session_goes_before_the_users(agent_with: Build, h
 
 async def test_a_rule_of_a_run_ends_with_it(agent_with: Build) -> None:
     agent = agent_with()
-    agent.host.begin_run((PolicyRule("allow", command="make"),))
+    agent.host.permissions.begin_run((PolicyRule("allow", command="make"),))
     assert await agent.permission(kind="execute", rawInput={"command": "make"}) == YES_ONCE
     agent.host.run_ended()
-    agent.host.begin_run(())
+    agent.host.permissions.begin_run(())
     assert await agent.permission(kind="execute", rawInput={"command": "make"}) == REFUSED
 
 
@@ -292,7 +292,7 @@ async def test_a_run_begins_though_the_rules_cannot_be_read_any_more(agent_with:
     agent = agent_with(sources=RuleSources(home))
     make_home(home)
     (home / REMEMBERED_FILE).write_text("{")
-    agent.host.begin_run((PolicyRule("allow"),))
+    agent.host.permissions.begin_run((PolicyRule("allow"),))
     async with asyncio.timeout(TIMEOUT_S):
         assert "nobody to ask" in (await agent.refused("terminal/create", command="make")).message
         (home / REMEMBERED_FILE).unlink()
@@ -308,7 +308,7 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     )
     await waiting(agent)
     (workspace.cwd / "a.txt").write_text("mine\n")
-    assert agent.host.answer(1, "allow")
+    assert agent.host.permissions.answer(1, "allow")
     async with asyncio.timeout(TIMEOUT_S):
         assert "was changed before the write was approved" in (await writing).message
     assert (workspace.cwd / "a.txt").read_text() == "mine\n"
@@ -362,7 +362,7 @@ async def test_a_request_to_the_host_is_noted_with_its_options_before_it_is_answ
     assert isinstance(refusal, notes.PermissionRequested)
     assert (refusal.origin, refusal.title, refusal.kind) == ("files", "Write a.txt", "edit")
     assert [option.kind for option in refusal.options] == ["allow_once", "allow_always", "reject_once", "reject_always"]
-    assert agent.host.answer(1, "allow")
+    assert agent.host.permissions.answer(1, "allow")
     async with asyncio.timeout(TIMEOUT_S):
         await writing
     assert last(agent).option_id == "allow"

@@ -53,7 +53,7 @@ async def test_a_released_terminal_can_still_be_looked_at(commands: Commands) ->
     await commands.release(terminal)
     assert commands.terminals.find(terminal.id) is terminal
     assert await everything(terminal) == [Chunk(0, b"said\r\n")]
-    assert terminal.summary().text == "said\n"
+    assert terminal.summary().output == "said\n"
     await commands.terminals.close()
     assert commands.terminals.find(terminal.id) is terminal
 

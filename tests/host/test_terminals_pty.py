@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from dragoman.host.terminal.output import Chunk
-from dragoman.host.terminal.terminal import ReadThrottle, TerminalSummary
+from dragoman.host.terminal.terminal import ReadThrottle
 from dragoman.host.terminal.terminals import terminal_options
+from dragoman.record.notes import TerminalExited
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -167,26 +168,23 @@ async def test_output_that_is_no_text_comes_as_text(commands: Commands, meta: di
 # -- how it ends
 
 
-async def test_the_exit_is_reported_once_with_the_end_of_the_output(make: Make, tmp_path: Path) -> None:
-    heard: list[TerminalSummary] = []
+async def test_the_exit_is_reported_once_with_the_end_of_the_output(make: Make) -> None:
+    heard: list[TerminalExited] = []
     commands = make(on_exit=lambda terminal: heard.append(terminal.summary(9)))
     terminal = await commands.start("sh", "-c", "echo first; echo; echo last; exit 3")
     assert terminal.summary().exit_code is None
     await terminal.wait()
     await commands.release(terminal)
     assert heard == [
-        TerminalSummary(
-            terminal_id=terminal.id,
-            command=("sh", "-c", "echo first; echo; echo last; exit 3"),
-            cwd=str(tmp_path),
+        TerminalExited(
+            terminal.id,
             exit_code=3,
-            signal=None,
-            total_bytes=len(b"first\r\n\r\nlast\r\n"),
-            text="st\n\nlast\n",
+            output="st\n\nlast\n",
+            output_bytes=len(b"first\r\n\r\nlast\r\n"),
             truncated=True,
         )
     ]
-    assert terminal.summary().text == "first\n\nlast\n"
+    assert terminal.summary().output == "first\n\nlast\n"
 
 
 async def test_every_exit_is_reported_before_close_returns(make: Make) -> None:

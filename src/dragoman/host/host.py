@@ -19,12 +19,10 @@ from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
 from dragoman.host.files import Buffers, WorkspaceFiles, locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
-from dragoman.host.permission import OnPermission, PermissionRequest
-from dragoman.host.permission_service import By, PermissionService
-from dragoman.host.policy.remembered import DerivedRules
+from dragoman.host.permission import OnPermission
+from dragoman.host.permission_service import PermissionService
 from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
+from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import AnsweredQuestion, Questions
 from dragoman.host.refusals import invalid, not_offered
 from dragoman.host.requests import Known, Requests
@@ -43,7 +41,9 @@ Serve: TypeAlias = Callable[[Request], Awaitable[object]]
 
 
 class Host:
-    """`known` returns the session's row of a tool call, by the agent's id: permission requests may leave fields out.
+    """Serves the requests; `permissions` and `questions` also take answers from elsewhere than the callbacks.
+
+    `known` returns the session's row of a tool call, by the agent's id: permission requests may leave fields out.
 
     A `file_handler` or `terminal_handler` does the work in place of our own.
     """
@@ -74,8 +74,8 @@ class Host:
         self._note = note
         self._known = known
         self._environ = dict(environ) if environ is not None else agent_environment(os.environ, {})
-        self._permissions = PermissionService(workspace, rules, note, on_permission, time_limit_s, clock)
-        self._questions = Questions(
+        self.permissions = PermissionService(workspace, rules, note, on_permission, time_limit_s, clock)
+        self.questions = Questions(
             on_question,
             agent=agent,
             session_id=session_id,
@@ -88,13 +88,13 @@ class Host:
             if file_handler is None
             else HandledFiles(file_handler, workspace)
         )
-        self._own_terminals = Terminals(on_exit=self._exited)
+        self._own_terminals = Terminals(on_exit=lambda terminal: note(terminal.summary()))
         self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
         self._request_ids: set[RequestId] = set()  # by the agent's id: until they are answered
         self._serving: dict[str, Serve] = {"session/request_permission": self._request_permission}
         if on_question is not None:
-            self._serving["elicitation/create"] = self._questions.create
+            self._serving["elicitation/create"] = self.questions.create
         if read_files:
             self._serving["fs/read_text_file"] = self._read_text_file
         if write_files:
@@ -116,7 +116,7 @@ class Host:
         if serving is None:
             raise not_offered(request.method)
         if request.id in self._request_ids:
-            self._permissions.refuse_announced(request)
+            self.permissions.refuse_announced(request)
             # Answers name the id: a yes to one of them must not count for the other.
             raise RpcRefusal(INVALID_REQUEST, f"{request.method}: another request with the id {request.id!r} waits")
         self._request_ids.add(request.id)
@@ -133,46 +133,18 @@ class Host:
             return  # `serve` refuses it
         if request.method == "session/request_permission" and not self._closed:
             try:
-                self._permissions.announce(request, self._requests.of_tool_call(request.params, self._known))
+                self.permissions.announce(request, self._requests.of_tool_call(request.params, self._known))
             except msgspec.MsgspecError:
                 pass  # `serve` says so
 
     @property
     def pending(self) -> int:
         """The number of requests and questions without an answer."""
-        return self._permissions.pending + self._questions.pending
-
-    def permission_request(self, request_id: RequestId) -> PermissionRequest | None:
-        """Return the permission request that waits under this id."""
-        return self._permissions.get(request_id)
-
-    def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
-        """Answer a permission request from elsewhere than `on_permission`. False: it comes too late."""
-        return self._permissions.answer(request_id, reply, by)
-
-    def question(self, request_id: RequestId) -> Question | None:
-        """Return the question that waits under this id."""
-        return self._questions.get(request_id)
-
-    def answer_question(self, request_id: RequestId, answer: QuestionAnswer) -> bool:
-        """Answer a question from elsewhere than `on_question`. False: it comes too late."""
-        return self._questions.answer(request_id, answer)
-
-    def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
-        """Return the rules that an answer to be remembered would become."""
-        return self._permissions.preview(request_id, allowed=allowed)
-
-    def completed(self, params: msgspec.Raw) -> None:
-        """Take `elicitation/complete`: a page that the agent had opened is done."""
-        self._questions.complete(params)
+        return self.permissions.pending + self.questions.pending
 
     def terminal(self, terminal_id: str) -> Terminal | None:
         """Return one of our own terminals, to show or follow it; also one that the agent has released."""
         return self._own_terminals.find(terminal_id)
-
-    def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
-        """Apply these rules to the run that begins, above all others."""
-        self._permissions.begin_run(rules)
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
         """Answer every open question `cancelled`, at once; later answers change nothing.
@@ -180,19 +152,19 @@ class Host:
         With `rest_of_run` so are the questions that come before `run_ended`: an agent may ask one more while our
         `session/cancel` is on its way.
         """
-        self._permissions.cancel_pending(rest_of_run=rest_of_run)
-        self._questions.cancel_pending(rest_of_run=rest_of_run)
+        self.permissions.cancel_pending(rest_of_run=rest_of_run)
+        self.questions.cancel_pending(rest_of_run=rest_of_run)
 
     def run_ended(self) -> None:
         """Forget the state of the run: its unused approvals, and its cancellation."""
-        self._permissions.run_ended()
-        self._questions.run_ended()
+        self.permissions.run_ended()
+        self.questions.run_ended()
 
     async def close(self) -> None:
         """Cancel all questions and end all terminals. Requests that come later are refused."""
         self._closed = True
-        self._permissions.close()
-        self._questions.cancel_pending(rest_of_run=True)
+        self.permissions.close()
+        self.questions.cancel_pending(rest_of_run=True)
         await self._terminals.close()
 
     # -- asking
@@ -202,7 +174,7 @@ class Host:
             permission = self._requests.of_tool_call(request.params, self._known)
         except msgspec.MsgspecError as error:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
-        decision = await self._permissions.decide(request, permission)
+        decision = await self.permissions.decide(request, permission)
         option_id = decision.answer.option_id
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
@@ -222,7 +194,7 @@ class Host:
         params = _params(request, acp.ReadTextFileRequest)
         path = await asyncio.to_thread(locate, self._workspace, params.path)
         self._note(notes.file_note(request.id, str(path)))
-        await self._permissions.permit(request, self._requests.of_read(path))
+        await self.permissions.permit(request, self._requests.of_read(path))
         found = await self._files.read(params)
         if found.path != path:
             raise invalid("path", f"{params.path} now leads to another file than before")
@@ -233,9 +205,9 @@ class Host:
         target = await self._files.prepare_write(params)
         permission = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
-        old_text = None if self._permissions.denies(permission) else target.old_text
+        old_text = None if self.permissions.denies(permission) else target.old_text
         self._note(notes.file_note(request.id, str(target.path), old_text, old_size=target.old_size))
-        decision = await self._permissions.permit(request, permission)
+        decision = await self.permissions.permit(request, permission)
         if decision.by != "rule":
             now = await self._files.prepare_write(params)
             if now.path == target.path and now != target:
@@ -252,23 +224,10 @@ class Host:
         env = {**self._environ, **given}
         shell = self._terminals.check(params, env, cwd)
         permission = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
-        await self._permissions.permit(request, permission)
+        await self.permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} now leads to another folder than the one that was approved")
         return await self._terminals.create(params, env, cwd, shell=shell)
-
-    def _exited(self, terminal: Terminal) -> None:
-        end = terminal.summary()
-        self._note(
-            notes.TerminalExited(
-                terminal.id,
-                exit_code=end.exit_code,
-                signal=end.signal,
-                output=end.text,
-                output_bytes=end.total_bytes,
-                truncated=end.truncated,
-            )
-        )
 
     def _folder(self, cwd: str | None) -> Path:
         if cwd is None:

@@ -164,6 +164,7 @@ class PermissionService:
         return len(self._pending)
 
     def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
+        """Apply these rules to the run that begins, above all others."""
         self._rules.begin_run(rules)
 
     def run_ended(self) -> None:
@@ -190,7 +191,7 @@ class PermissionService:
         return pending.request if pending is not None else None
 
     def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
-        """Answer a pending request. False: it has its answer, or was withdrawn. Raises where `reply` is no answer."""
+        """Answer a pending request. False: it comes too late, or was withdrawn. `InputError` for an unknown reply."""
         pending = self._pending.get(request_id)
         return pending is not None and pending.decide(_decision(answer_of(pending.request, reply), by))
 

@@ -20,8 +20,8 @@ from dragoman.workspace import Workspace
 Known: TypeAlias = Callable[[str], rows.ToolCall | None]
 
 # Keys of a tool's input that hold a command, and its arguments where they are given apart.
-_COMMAND_KEYS = ("command", "cmd")
-_ARGUMENT_KEYS = ("args", "arguments", "argv")
+COMMAND_KEYS = ("command", "cmd")
+ARGUMENT_KEYS = ("args", "arguments", "argv")
 
 # Our own options, for requests of the agent to the host.
 _OURS = (
@@ -137,11 +137,11 @@ def command_of(raw_input: Any) -> str | None:
     """Return the command in a tool's input with its arguments, as typed in a shell; None where there is none."""
     if not isinstance(raw_input, dict):
         return None
-    commands = {key: raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
+    commands = {key: raw_input[key] for key in COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
     if not commands:
         return None
     first, *others = commands.values()
-    arguments = {key: raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])}
+    arguments = {key: raw_input[key] for key in ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])}
     match first, *(other for other in others if other != first), *arguments.values():
         case (str(line),):
             return line

@@ -159,7 +159,7 @@ class SessionDispatcher:
         self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact], run: Run | None
     ) -> None:
         if direction == "in" and isinstance(message, Notification) and message.method == "elicitation/complete":
-            self._host.completed(message.params)
+            self._host.questions.complete(message.params)
         if direction == "in" and isinstance(message, Request):
             self._host.announce(message)
         self._dispatch_facts(changes, at, getattr(message, "line", None), run)

@@ -179,7 +179,7 @@ class RunQueue:
         if self.pending_system_prompt is not None:
             blocks = (acp.TextContent(text=self.pending_system_prompt), *blocks)
         self._dispatcher.active = run
-        self._host.begin_run(run.rules)
+        self._host.permissions.begin_run(run.rules)
         run.began()
         try:
             self._session.note(notes.Prompt(run.id, user_blocks))

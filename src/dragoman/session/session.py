@@ -303,7 +303,7 @@ class Session:
     def permission_request(self, permission_id: str) -> PermissionRequest | None:
         """Return a permission request that waits, by its row's id; None where it has its answer."""
         row = self._permission(permission_id)
-        return self._host.permission_request(row.request_id) if row.outcome == "pending" else None
+        return self._host.permissions.get(row.request_id) if row.outcome == "pending" else None
 
     async def answer_permission(
         self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
@@ -320,12 +320,12 @@ class Session:
     ) -> bool:
         """Answer a permission at once, for callers that cannot wait; otherwise as `answer_permission`."""
         row = self._permission(permission_id)
-        return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
+        return row.outcome == "pending" and self._host.permissions.answer(row.request_id, reply, by)
 
     def question(self, question_id: str) -> Question | None:
         """Return a question of the agent's that waits, by its row's id; None where it has its answer."""
         row = self._question(question_id)
-        return self._host.question(row.request_id) if row.action == "pending" else None
+        return self._host.questions.get(row.request_id) if row.action == "pending" else None
 
     async def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
         """Answer a question of the agent's by its row's id, as `on_question` would; the first answer counts.
@@ -333,7 +333,7 @@ class Session:
         False: it has its answer already, or was withdrawn, and this one changes nothing.
         """
         row = self._question(question_id)
-        return row.action == "pending" and self._host.answer_question(row.request_id, answer)
+        return row.action == "pending" and self._host.questions.answer(row.request_id, answer)
 
     def _question(self, question_id: str) -> rows.Question:
         row = self.fold.questions.get(question_id)
@@ -343,7 +343,7 @@ class Session:
 
     def preview(self, permission_id: str, *, allowed: bool) -> DerivedRules:
         """Return the rules that an answer to be remembered would become; none, and why, where it cannot."""
-        return self._host.preview(self._permission(permission_id).request_id, allowed=allowed)
+        return self._host.permissions.preview(self._permission(permission_id).request_id, allowed=allowed)
 
     def _permission(self, permission_id: str) -> rows.Permission:
         row = self.fold.permissions.get(permission_id)

@@ -23,7 +23,7 @@ import msgspec
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.globs import ResolvedPath, fold, host_of, mcp_of
 from dragoman.host.policy.rules import EffectKind
-from dragoman.host.requests import command_of
+from dragoman.host.requests import ARGUMENT_KEYS, COMMAND_KEYS, command_of
 from dragoman.workspace import OutsideWorkspace, Workspace
 from dragoman.workspace.paths import MAX_PATH_BYTES
 
@@ -49,8 +49,6 @@ _PATH_KEYS: Final = frozenset({"source", "src", "destination", "dest", "dst", "t
 # Keys for the folder that a command runs in.
 _FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
 _ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
-_COMMAND_KEYS: Final = ("command", "cmd")
-_ARGUMENT_KEYS: Final = ("args", "arguments", "argv")
 
 # Paths of one request that are resolved. Each costs system calls while other sessions wait, and nobody reads more of
 # them before approving. Of the rest we only know that they exist.
@@ -343,12 +341,12 @@ def _read_script(line: str) -> Script:
 
 def _command_line(command: str | None, raw_input: dict[str, Any]) -> str | None:
     """Return the command line with any separate arguments; None where the two cannot be put together."""
-    separate = [raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])]
+    separate = [raw_input[key] for key in ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])]
     if len(_distinct_commands(raw_input)) > 1:
         return None
     if command is None or not separate:
         return command
-    program = next((raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key)), command)
+    program = next((raw_input[key] for key in COMMAND_KEYS if raw_input.get(key)), command)
     match [program if isinstance(program, list) else [program], *separate]:
         case [list(first), list(rest)] if all(isinstance(word, str) for word in (*first, *rest)):
             return shlex.join((*first, *rest))
@@ -359,7 +357,7 @@ def _command_line(command: str | None, raw_input: dict[str, Any]) -> str | None:
 def _distinct_commands(raw_input: dict[str, Any]) -> list[object]:
     """List the commands that the input names: of two different ones, nobody can tell which one runs."""
     commands: list[object] = []
-    for key in _COMMAND_KEYS:
+    for key in COMMAND_KEYS:
         if raw_input.get(key) not in (None, "", [], *commands):
             commands.append(raw_input[key])
     return commands

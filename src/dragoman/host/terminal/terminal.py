@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from dragoman.host.terminal.output import Chunk, Output
 from dragoman.proc.pipes import MAX_FINAL_READ_BYTES
 from dragoman.proc.process import LATE_OUTPUT_GRACE_S, ProcessLink, signal_name
 from dragoman.proc.pty import Pty, spawn_in
 from dragoman.proc.spawn import spawn
+from dragoman.record import notes
 from dragoman.wire.vocabulary import TerminalExitStatus
 
 # Bytes: processing them takes 0.1 to 0.2 ms, which no session notices.
@@ -119,19 +118,6 @@ _NON_INTERACTIVE: Final = {
 _TERM: Final = "xterm-256color"
 
 
-class TerminalSummary(msgspec.Struct, frozen=True):
-    """The end of a command, for the journal: exit, size of the output, and the last part of its text."""
-
-    terminal_id: str
-    command: tuple[str, ...]
-    cwd: str
-    exit_code: int | None
-    signal: str | None
-    total_bytes: int
-    text: str
-    truncated: bool
-
-
 class Terminal:
     """Made by `start`. `pty` is None for pipes; `on_exit` is called once, when the exit status is known."""
 
@@ -142,13 +128,9 @@ class Terminal:
         pty: Pty | None,
         output: Output,
         *,
-        command: Sequence[str],
-        cwd: Path,
         on_exit: Callable[[Terminal], None] | None,
     ) -> None:
         self.id = terminal_id
-        self.command = tuple(command)
-        self.cwd = cwd
         self._process = process
         self._pty = pty
         self._output = output
@@ -175,18 +157,16 @@ class Terminal:
         """Yield the output as bytes, from the offset `after` to its end."""
         return self._output.follow(after)
 
-    def summary(self, max_bytes: int = MAX_SUMMARY_BYTES) -> TerminalSummary:
-        """Summarize the command so far; the exit is None until it is known."""
+    def summary(self, max_bytes: int = MAX_SUMMARY_BYTES) -> notes.TerminalExited:
+        """Summarize the command so far, for the journal; the exit is None until it is known."""
         status = self.exit_status or TerminalExitStatus()
         text, truncated = self._output.last(max_bytes)
-        return TerminalSummary(
-            terminal_id=self.id,
-            command=self.command,
-            cwd=str(self.cwd),
+        return notes.TerminalExited(
+            self.id,
             exit_code=status.exit_code,
             signal=status.signal,
-            total_bytes=self._output.total,
-            text=text,
+            output=text,
+            output_bytes=self._output.total,
             truncated=truncated,
         )
 
@@ -283,13 +263,12 @@ async def start(
     limit: int,
     pty: Pty | None,
     rows: int,
-    command: Sequence[str],
     on_exit: Callable[[Terminal], None] | None = None,
 ) -> Terminal:
     """Start `argv`. On failure raise `InputError` or `StartError` and close `pty`.
 
-    `explicit` names the variables of `env` that the agent set for this command: they are left as they are. `command` is
-    the command as the agent wrote it, `limit` the bytes of text to keep.
+    `explicit` names the variables of `env` that the agent set for this command: they are left as they are. `limit` is
+    the number of bytes of text to keep.
     """
     name = os.path.basename(argv[0])
     try:
@@ -303,7 +282,7 @@ async def start(
         raise
     process.close()
     output = Output(limit, rows=rows if pty else None)
-    return Terminal(terminal_id, process, pty, output, command=command, cwd=cwd, on_exit=on_exit)
+    return Terminal(terminal_id, process, pty, output, on_exit=on_exit)
 
 
 def terminal_environment(env: Mapping[str, str], explicit: frozenset[str]) -> dict[str, str]:

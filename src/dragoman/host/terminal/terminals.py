@@ -105,7 +105,6 @@ class Terminals:
                 limit=min(DEFAULT_OUTPUT_BYTES if limit is None else limit, MAX_OUTPUT_BYTES),
                 pty=self._new_pty(options, rows),
                 rows=rows,
-                command=(request.command, *request.args),
                 on_exit=self._on_exit,
             )
         except (InputError, StartError) as error:
