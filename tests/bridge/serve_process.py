@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-LIMIT_S = 40.0
+TIMEOUT_S = 40.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
 
@@ -28,7 +28,7 @@ async def dragoman(home: Path, *arguments: str) -> tuple[int, str, str]:
     pipe = asyncio.subprocess.PIPE
     command = (sys.executable, "-m", "dragoman", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environ(home))
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
@@ -45,7 +45,7 @@ class Server:
 
     async def until(self, pattern: str) -> re.Match[str]:
         """Read on until the server has printed a match of the pattern."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while (found := re.search(pattern, self.output)) is None:
                 chunk = await self._reader.read(4096)
                 assert chunk, f"it ended without {pattern!r}: {self.output}"
@@ -61,7 +61,7 @@ class Server:
     async def end(self, *signals: signal.Signals) -> int:
         for number in signals or (signal.SIGTERM,):
             self.process.send_signal(number)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             code = await self.process.wait()
             self.output += (await self._reader.read()).decode()
         return code
@@ -74,7 +74,9 @@ class Server:
         code, token, _ = await dragoman(self.home, "token", "create", "a test", "--scope", scope)
         assert code == 0
         headers = {"authorization": f"Bearer {token.strip()}"}
-        return httpx.AsyncClient(base_url=await self.url(), headers=headers, trust_env=False, timeout=LIMIT_S, **client)
+        return httpx.AsyncClient(
+            base_url=await self.url(), headers=headers, trust_env=False, timeout=TIMEOUT_S, **client
+        )
 
 
 @asynccontextmanager

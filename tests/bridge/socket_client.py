@@ -24,7 +24,7 @@ from dragoman.protocol.messages import Scope
 JsonObject = dict[str, Any]
 
 # Time limit of everything that a test waits for.
-LIMIT_S = 40.0
+TIMEOUT_S = 40.0
 
 
 class RealServer:
@@ -92,7 +92,7 @@ class SocketClient:
         await self.connection.send(msgspec.json.encode(message).decode())
 
     async def receive(self) -> JsonObject:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             message: JsonObject = msgspec.json.decode(await self.connection.recv())
         self.received.append(message)
         for view in self.views:

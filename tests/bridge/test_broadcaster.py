@@ -34,7 +34,7 @@ from journal.talk import Talk
 
 T = TypeVar("T")
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 
 # Seconds for what is on its way to be there.
 SOON = 5.0
@@ -257,7 +257,7 @@ def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
         chance = random.Random(seed)
         journal = LateJournal()
         hub = Hub(config=Config(home=Path("/nowhere")), journal=journal)
-        async with asyncio.timeout(LIMIT_S), journal, hub:
+        async with asyncio.timeout(TIMEOUT_S), journal, hub:
             writing = {"ours": Writing(journal, "ours"), "foreign": Writing(journal, "foreign")}
             await writing["ours"].write("s1", chance)
             broadcaster = Broadcaster(hub, Metrics())
@@ -306,7 +306,7 @@ def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
 
 async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Path) -> None:
     journal = LateJournal()
-    async with asyncio.timeout(LIMIT_S), Hub(config=Config(home=tmp_path), journal=journal) as hub:
+    async with asyncio.timeout(TIMEOUT_S), Hub(config=Config(home=tmp_path), journal=journal) as hub:
         talk = await Talk.begin(journal)
         talk.say("JsonObject ")
         await talk.commit()
@@ -334,7 +334,7 @@ async def test_what_is_kept_of_all_sessions_together_is_bounded(
 ) -> None:
     monkeypatch.setattr(broadcaster_module, "MAX_KEPT_BYTES", 20_000)
     async with (
-        asyncio.timeout(LIMIT_S),
+        asyncio.timeout(TIMEOUT_S),
         await SqliteJournal.open(tmp_path / "journal.db") as journal,
         Hub(config=Config(home=tmp_path), journal=journal) as hub,
     ):
@@ -363,7 +363,7 @@ async def test_what_is_kept_of_all_sessions_together_is_bounded(
 
 async def test_streams_that_share_a_turn_make_one_message_at_a_time(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(LIMIT_S),
+        asyncio.timeout(TIMEOUT_S),
         await SqliteJournal.open(tmp_path / "journal.db") as journal,
         Hub(config=Config(home=tmp_path), journal=journal) as hub,
     ):
@@ -393,7 +393,7 @@ async def test_who_writes_is_not_harmed_by_what_cannot_be_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        asyncio.timeout(LIMIT_S),
+        asyncio.timeout(TIMEOUT_S),
         await SqliteJournal.open(tmp_path / "journal.db") as journal,
         Hub(config=Config(home=tmp_path), journal=journal) as hub,
     ):
@@ -422,7 +422,7 @@ async def test_two_processes_write_in_turn_and_a_view_is_the_rows(hurried: None,
     """With real files and threads; the other process is another journal on the same file."""
     chance = random.Random(seed)
     async with (
-        asyncio.timeout(4 * LIMIT_S),
+        asyncio.timeout(4 * TIMEOUT_S),
         await SqliteJournal.open(tmp_path / "journal.db") as journal,
         await SqliteJournal.open(tmp_path / "journal.db") as other,
         Hub(config=Config(home=tmp_path), journal=journal) as hub,

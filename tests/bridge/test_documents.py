@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.serve_process import LIMIT_S, served
+from bridge.serve_process import TIMEOUT_S, served
 
 API = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 COMMANDS = "\n".join(re.findall(r"^```sh\n(.*?)^```$", API.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL))
@@ -24,7 +24,7 @@ async def test_every_command_of_the_api_document_works(tmp_path: Path) -> None:
         shell = await asyncio.create_subprocess_exec(
             "bash", "-c", script, env=env, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             out, err = await shell.communicate()
     assert (shell.returncode, err.decode()) == (0, ""), out.decode()
     assert '"status":"success"' in out.decode()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
 from bridge.client_messages import CONTROLS, damaged, whole
-from bridge.socket_client import LIMIT_S, JsonObject, RealServer, SocketClient, real_server
+from bridge.socket_client import TIMEOUT_S, JsonObject, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
 from dragoman.config import SETTINGS
 from dragoman.protocol import requests
@@ -170,7 +170,7 @@ def test_what_is_nested_deeply_is_answered(stage: Stage, depth: int) -> None:
 
 
 async def test_a_message_that_is_too_large_costs_that_socket_at_most(tmp_path: Path) -> None:
-    async with asyncio.timeout(2 * LIMIT_S), real_server(tmp_path / "home") as server, server.client() as other:
+    async with asyncio.timeout(2 * TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as other:
         async with server.client() as talk:
             await talk.receive()
             await talk.connection.send('{"type":"ping","more":"' + "x" * (40 * 1024 * 1024) + '"}')

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocket
 
-from bridge.socket_client import LIMIT_S, RealServer, SocketClient, real_server
+from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
 from dragoman.bridge.socket import MAX_SUBSCRIPTIONS
 from dragoman.config import SETTINGS_FILE, load
@@ -273,7 +273,7 @@ async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: RealServer,
 
 
 async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client() as talk, server.client() as other:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as talk, server.client() as other:
         session_id = await opened(talk, tmp_path)
         await talk.call("session.close", session_id=session_id)
         await talk.call("agent.edit", agent="demo", command="sleep", args=["1000"])
@@ -328,7 +328,7 @@ async def test_a_queue_has_an_end(server: RealServer, tmp_path: Path, monkeypatc
 
 async def test_a_server_that_ends_gives_up_what_it_is_doing(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(LIMIT_S),
+        asyncio.timeout(TIMEOUT_S),
         nothing_left(),
         real_server(tmp_path / "home") as server,
         server.client() as talk,
@@ -345,7 +345,7 @@ async def test_a_server_that_ends_gives_up_what_it_is_doing(tmp_path: Path) -> N
 
 async def test_a_revoked_token_hears_nothing_more(server: RealServer, tmp_path: Path) -> None:
     secret, token = server.bridge.tokens.create("soon gone", "view")
-    async with asyncio.timeout(LIMIT_S), server.client() as admin, server.client(token=secret) as viewer:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as admin, server.client(token=secret) as viewer:
         session_id = await opened(admin, tmp_path)
         for fields in ({"stream": "session", "id": session_id}, {"stream": "sessions"}):
             await viewer.send(type="subscribe", **fields)
@@ -380,7 +380,7 @@ async def test_messages_that_wait_for_the_socket_are_dropped_when_the_token_is_r
         snapshot_built.set()
         return pending()
 
-    async with asyncio.timeout(LIMIT_S), server.client(token=secret) as viewer:
+    async with asyncio.timeout(TIMEOUT_S), server.client(token=secret) as viewer:
         await viewer.call("session.list")
         monkeypatch.setattr(WebSocket, "send_text", slow_send_text)
         monkeypatch.setattr(server.bridge, "pending", observed_pending)
@@ -402,7 +402,7 @@ async def test_messages_that_wait_for_the_socket_are_dropped_when_the_token_is_r
 
 async def test_a_token_that_revokes_itself_is_answered(server: RealServer) -> None:
     secret, token = server.bridge.tokens.create("soon gone", "admin")
-    async with asyncio.timeout(LIMIT_S), server.client(token=secret) as client:
+    async with asyncio.timeout(TIMEOUT_S), server.client(token=secret) as client:
         left = await client.call("token.revoke", token_id=token.id)
         assert token.id not in [item["id"] for item in left["tokens"]]
         assert (await client.call_refused("token.list"))["kind"] == "unauthorized"
@@ -410,7 +410,7 @@ async def test_a_token_that_revokes_itself_is_answered(server: RealServer) -> No
 
 @pytest.mark.usefixtures("unhurried")
 async def test_streams_that_have_ended_do_not_count(server: RealServer) -> None:
-    async with asyncio.timeout(LIMIT_S), server.client() as talk:
+    async with asyncio.timeout(TIMEOUT_S), server.client() as talk:
         for number in range(2 * MAX_SUBSCRIPTIONS):
             await talk.send(type="subscribe", stream="session", id=f"absent-{number}")
             await talk.until(lambda message: message["type"] == "ended")
@@ -434,7 +434,7 @@ async def test_cursors_of_any_kind_are_answered(server: RealServer, tmp_path: Pa
 @pytest.mark.usefixtures("unhurried")
 async def test_floods_leave_nothing_behind_and_harm_nobody(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(2 * LIMIT_S),
+        asyncio.timeout(2 * TIMEOUT_S),
         nothing_left(),
         real_server(tmp_path / "home") as server,
         server.client() as calm,

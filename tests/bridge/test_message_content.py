@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.socket_client import LIMIT_S, JsonObject, SocketClient, View, real_server
+from bridge.socket_client import TIMEOUT_S, JsonObject, SocketClient, View, real_server
 from dragoman.bridge import socket as bridge_socket
 from dragoman.journal.transfer import import_lines
 from dragoman.wire.vocabulary import EnvVariable, McpServerStdio
@@ -105,7 +105,7 @@ async def asked_all(talk: SocketClient) -> None:
 
 async def test_every_key_of_a_tour_is_in_snake_case(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("hello\n")
-    async with asyncio.timeout(2 * LIMIT_S), real_server(tmp_path / "home") as server, server.client() as talk:
+    async with asyncio.timeout(2 * TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as talk:
         opened = await talk.call("session.open", agent="demo", cwd=str(tmp_path))
         session_id = opened["session_id"]
         view = await talk.follow(session_id)
@@ -127,7 +127,7 @@ async def test_every_key_of_a_tour_is_in_snake_case(tmp_path: Path) -> None:
 @pytest.mark.skipif(not RECORDINGS, reason=f"no recordings in {FOLDER}: set DRAGOMAN_RECORDINGS to their folder")
 async def test_every_key_of_what_real_agents_said_is_in_snake_case(tmp_path: Path) -> None:
     numbers = itertools.count(1)
-    async with asyncio.timeout(4 * LIMIT_S), real_server(tmp_path / "home") as server, server.client() as talk:
+    async with asyncio.timeout(4 * TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as talk:
         journal = server.bridge.hub.journal
         sessions: list[str] = []
         for recording in RECORDINGS[:: max(1, len(RECORDINGS) // 40)]:
@@ -162,7 +162,7 @@ def recording(session_id: str = "a") -> list[bytes]:
 
 
 async def test_native_records_are_for_the_journal_alone(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT_S), real_server(tmp_path / "home") as server, server.client() as talk:
+    async with asyncio.timeout(TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as talk:
         journal = server.bridge.hub.journal
         (session_id,) = (await import_lines(journal, recording(), new_id=lambda: "imported-1", agent="claude")).sessions
         page = await journal.read(session_id)
@@ -184,7 +184,7 @@ async def test_planted_secrets_are_in_the_secrets_file_and_nowhere_else(
     home = tmp_path / "home"
     caplog.set_level(logging.DEBUG)
     demo = {"command": "{python}", "args": ["-m", "dragoman.agents.demo"], "key_name": "DEMO_API_KEY"}
-    async with asyncio.timeout(LIMIT_S), real_server(home) as server, server.client() as talk:
+    async with asyncio.timeout(TIMEOUT_S), real_server(home) as server, server.client() as talk:
         await talk.call("agent.add", agent="mine", key=KEY, command_id="add", **demo)
         await talk.call("agent.edit", agent="mine", key=KEY + "2", key_name="DEMO_API_KEY", command_id="edit")
         made = await talk.call("token.create", name=TOKEN_NAME, scope="view")

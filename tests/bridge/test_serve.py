@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from bridge.serve_process import LIMIT_S, dragoman, served
+from bridge.serve_process import TIMEOUT_S, dragoman, served
 from dragoman.bridge.listen import ListenAddress
 from dragoman.bridge.tls import FILE_NAME, generated_certificate
 from dragoman.errors import InputError
@@ -87,7 +87,7 @@ async def test_what_still_runs_is_said_and_ended(home: Path, tmp_path: Path) -> 
                     break
         assert await server.end() == 0
         assert "Stopped, with 1 running session." in server.output
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await asyncio.wait({waiting})
         assert await server.stderr() == ""
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.socket_client import LIMIT_S, RealServer, SocketClient, View, real_server
+from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, View, real_server
 from dragoman.bridge.broadcast import SessionBroadcast
 from dragoman.bridge.broadcaster import Broadcaster
 from dragoman.bridge.rows import newest_rows
@@ -361,7 +361,7 @@ async def test_files_are_those_of_the_workspace(server: RealServer, tmp_path: Pa
 
 
 async def test_a_restart_of_the_bridge_leaves_the_truth(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async with real_server(home) as server, server.client() as talk:
             session_id = await opened(talk, tmp_path)
             await talk.call("session.prompt", session_id=session_id, text="stream 3")

@@ -13,8 +13,13 @@ from page.server import Server
 
 AXE = Path(__file__).resolve().parents[2] / "web/node_modules/axe-core/axe.min.js"
 
-PATIENCE = 15_000  # ms that a person waits to see something
-expect.set_options(timeout=PATIENCE)
+TIMEOUT_MS = 15_000  # for anything that the page should show
+expect.set_options(timeout=TIMEOUT_MS)
+
+AT_END = """() => {
+  const view = document.querySelector("[role=log]");
+  return view.scrollHeight - view.scrollTop - view.clientHeight < 1;
+}"""
 
 
 class Person:
@@ -138,6 +143,10 @@ class Person:
     def is_ready(self) -> None:
         """Wait until the agent is connected and idle."""
         expect(self.page.get_by_text("ready", exact=True)).to_be_visible()
+
+    def is_at_end(self) -> None:
+        """Wait until the end of the conversation is in view; items are measured after they are drawn."""
+        self.page.wait_for_function(AT_END, timeout=TIMEOUT_MS)
 
     # -- what one sees
 

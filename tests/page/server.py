@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "src/dragoman/bridge/page/index.html"
-WITHIN = 30.0  # seconds
+TIMEOUT_S = 30.0  # to start, to stop, or to print a link
 
 
 class Server:
@@ -49,7 +49,7 @@ class Server:
 
     def _link(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
-        too_late = threading.Timer(WITHIN, process.kill)
+        too_late = threading.Timer(TIMEOUT_S, process.kill)
         too_late.start()
         output = []
         try:
@@ -68,7 +68,7 @@ class Server:
         """Another link to the server that runs."""
         command = [sys.executable, "-m", "dragoman", "token", "link"]
         environment = {**os.environ, "DRAGOMAN_HOME": str(self.home)}
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=WITHIN)
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
         found = re.search(r"http://\S+/pair#\S+", result.stdout)
         assert found is not None, result.stdout
         return found.group()
@@ -79,12 +79,12 @@ class Server:
         process, self._process = self._process, None
         process.send_signal(how)
         try:
-            process.wait(WITHIN)
+            process.wait(TIMEOUT_S)
         finally:
             process.kill()
             process.wait()
             if self._reader is not None:
-                self._reader.join(WITHIN)
+                self._reader.join(TIMEOUT_S)
             assert process.stdout is not None
             process.stdout.close()
 

@@ -23,7 +23,7 @@ from dragoman.config import load
 from page.server import Server
 
 # Seconds: the first test of an agent may have to install it.
-WITHIN = 240.0
+SETUP_TIMEOUT_S = 240.0
 
 
 class Staged:
@@ -77,7 +77,7 @@ def on_stage(agent: RealAgent, folder: Path, config: pytest.Config) -> Iterator[
     with _loop() as loop:
         stack = AsyncExitStack()
         entering = stack.enter_async_context(staged(agent, folder / "agent", config))
-        stage = asyncio.run_coroutine_threadsafe(entering, loop).result(WITHIN)
+        stage = asyncio.run_coroutine_threadsafe(entering, loop).result(SETUP_TIMEOUT_S)
         server = Server(folder / "server")
         _write_config(server.home, stage)
         here = Staged(stage, server)
@@ -86,7 +86,7 @@ def on_stage(agent: RealAgent, folder: Path, config: pytest.Config) -> Iterator[
             yield here
         finally:
             server.stop()
-            asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result(WITHIN)
+            asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result(SETUP_TIMEOUT_S)
     assert here.processes() == [], "a process of the agent was left"
 
 

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, expect
 
 from agents.catalog import AGENTS, RealAgent
 from agents.conftest import TIMEOUT_S
-from page.person import PATIENCE, Person
+from page.person import TIMEOUT_MS, Person
 from page.server import Server
-from page.staged import WITHIN, Staged, on_stage
+from page.staged import SETUP_TIMEOUT_S, Staged, on_stage
 
-pytestmark = pytest.mark.timeout(WITHIN + 60)
+pytestmark = pytest.mark.timeout(SETUP_TIMEOUT_S + 60)
 
 BY_ID = {agent.id: agent for agent in AGENTS}
 DRIVEN = [BY_ID[name] for name in ("opencode", "claude", "codex")]
@@ -38,11 +38,11 @@ def stage(agent: RealAgent, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 
 @pytest.fixture(autouse=True)
-def _patience() -> Iterator[None]:
+def _timeout() -> Iterator[None]:
     """Real agents take seconds to start, and more on a busy machine."""
     expect.set_options(timeout=TIMEOUT_S * 1000)
     yield
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture

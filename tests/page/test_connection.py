@@ -1,4 +1,4 @@
-"""The server goes, and comes back."""
+"""Lost connections: the server stops, the network breaks, the token is revoked."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from page.server import Server
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """With an agent that takes its time, so that it can be cut off."""
+    """With an agent that pauses between words, so that its runs can be interrupted."""
     server = Server(tmp_path, pace=0.02)
     server.start()
     yield server
     server.stop()
 
 
-def test_a_page_that_lost_the_server_says_so_and_goes_on_when_it_is_back(person: Person) -> None:
+def test_a_page_without_its_server_says_so_and_continues_when_it_is_back(person: Person) -> None:
     person.start_session()
     person.say("hello")
     person.done()
@@ -41,22 +41,36 @@ def test_a_page_that_lost_the_server_says_so_and_goes_on_when_it_is_back(person:
     expect(person.conversation).to_contain_text("hello again")
 
 
-def test_a_line_that_breaks_in_mid_stream_loses_and_doubles_nothing(browser: Browser, person: Person) -> None:
-    lines: list[WebSocketRoute] = []
+def _words(person: Person) -> list[int]:
+    return [int(number) for number in re.findall(r"word (\d+)", person.conversation.inner_text())]
 
-    def through(line: WebSocketRoute) -> None:
-        line.connect_to_server()
-        lines.append(line)
 
-    person.page.route_web_socket("**/v1/socket", through)
+def _break_connection(person: Person, connections: list[WebSocketRoute]) -> None:
+    """Break the connection after the next word of `slow`, and wait until the page has connected again."""
+    expect(person.conversation).to_contain_text(re.compile(rf"word {len(_words(person)) + 1}\b"))
+    count = len(connections)
+    connections[-1].close(code=1012)
+    while len(connections) == count:
+        person.page.evaluate("() => new Promise(requestAnimationFrame)")
+
+
+def test_a_connection_that_breaks_during_a_stream_loses_and_doubles_nothing(browser: Browser, person: Person) -> None:
+    connections: list[WebSocketRoute] = []
+
+    def forward(connection: WebSocketRoute) -> None:
+        connection.connect_to_server()
+        connections.append(connection)
+
+    person.page.route_web_socket("**/v1/socket", forward)
     person.start_session()
-    person.say("slow 16")
-    for number in (3, 6, 9):
-        expect(person.conversation).to_contain_text(f"word {number}")
-        lines[-1].close(code=1012)
+    person.say("slow 200")
+    for _ in range(3):
+        _break_connection(person, connections)
+    person.page.get_by_role("button", name="Stop").click()
     person.done()
-    assert len(lines) > 3
-    assert re.findall(r"word (\d+)", person.conversation.inner_text()) == [str(number) for number in range(1, 17)]
+    words = _words(person)
+    assert len(words) >= 3
+    assert words == list(range(1, len(words) + 1))
     other = Person.at(browser, person.server, width=1360, height=850)
     other.go(person.page.url.removeprefix(person.server.url))
     other.done()
@@ -64,15 +78,15 @@ def test_a_line_that_breaks_in_mid_stream_loses_and_doubles_nothing(browser: Bro
     other.leave()
 
 
-def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> None:
+def test_a_page_that_reconnects_continues_from_its_cursor(person: Person) -> None:
     """The page names its cursor and gets only what is new. Loading everything again would look the same to a person."""
-    lines: list[WebSocketRoute] = []
+    connections: list[WebSocketRoute] = []
     cursors: list[str | None] = []
     resumed: list[bool] = []
 
-    def through(line: WebSocketRoute) -> None:
-        server = line.connect_to_server()
-        lines.append(line)
+    def forward(connection: WebSocketRoute) -> None:
+        server = connection.connect_to_server()
+        connections.append(connection)
 
         def from_page(text: str | bytes) -> None:
             message = json.loads(text)
@@ -84,17 +98,17 @@ def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> Non
             message = json.loads(text)
             if message["type"] == "snapshot" and message["stream"] == "session":
                 resumed.append(message["resumed"])
-            line.send(text)
+            connection.send(text)
 
-        line.on_message(from_page)
+        connection.on_message(from_page)
         server.on_message(from_server)
 
-    person.page.route_web_socket("**/v1/socket", through)
+    person.page.route_web_socket("**/v1/socket", forward)
     person.start_session()
-    person.say("slow 16")
-    for number in (3, 6, 9):
-        expect(person.conversation).to_contain_text(f"word {number}")
-        lines[-1].close(code=1012)
+    person.say("slow 200")
+    for _ in range(3):
+        _break_connection(person, connections)
+    person.page.get_by_role("button", name="Stop").click()
     person.done()
     assert len(cursors) == 4
     assert cursors[0] is None
@@ -106,7 +120,7 @@ def _messages(person: Person) -> list[str]:
     return person.conversation.get_by_role("article").all_inner_texts()
 
 
-def test_a_run_that_was_cut_by_the_end_of_the_server_is_shown_as_cut(person: Person) -> None:
+def test_a_run_that_ended_with_the_server_is_shown_as_interrupted(person: Person) -> None:
     person.start_session()
     person.say("slow 200")
     expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
@@ -120,7 +134,7 @@ def test_a_run_that_was_cut_by_the_end_of_the_server_is_shown_as_cut(person: Per
     expect(person.page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
-def test_a_browser_whose_token_was_revoked_is_told_so(browser: Browser, person: Person) -> None:
+def test_a_browser_whose_token_was_revoked_says_so(browser: Browser, person: Person) -> None:
     person.go("/settings/devices")
     person.page.get_by_role("button", name=re.compile("^Sign out")).click()
     person.away = True

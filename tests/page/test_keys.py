@@ -94,6 +94,7 @@ def test_a_menu_is_used_by_keys_alone(person: Person) -> None:
     person.is_ready()
     person.page.get_by_role("button", name=re.compile("^Model:")).focus()
     person.page.keyboard.press("Enter")
+    expect(person.page.locator("[role=menuitemradio]:focus")).to_have_count(1)
     person.page.keyboard.press("ArrowDown")
     person.page.keyboard.press("Enter")
     expect(person.page.get_by_role("button", name="Model: Demo Large")).to_be_focused()

@@ -6,6 +6,7 @@ import { Sidebar } from "./list/Sidebar";
 import { ConnectionBanner } from "./notice/ConnectionBanner";
 import { Notices } from "./notice/Notices";
 import type { PaletteItem } from "./palette/commands";
+import { Palette } from "./palette/Palette";
 import { ViewCommandsContext } from "./palette/viewCommands";
 import { Shortcuts } from "./palette/Shortcuts";
 import { useShortcuts } from "./palette/useShortcuts";
@@ -24,13 +25,13 @@ import { useTitle } from "./useTitle";
 import "./styles/app.css";
 
 // Not needed for the first paint of the page. A session's address loads its view at once; the rest follows when idle.
+// The palette is not among them: keys that follow Ctrl+K at once are meant for it.
 const SessionView = lazyComponent(async () => (await import("./session/SessionView")).SessionView);
-const Palette = lazyComponent(async () => (await import("./palette/Palette")).Palette);
 const Tray = lazyComponent(async () => (await import("./tray/Tray")).Tray);
 const Settings = lazyComponent(async () => (await import("./settings/Settings")).Settings);
 
 function preload(): void {
-  for (const component of [SessionView, Palette, Tray, Settings]) {
+  for (const component of [SessionView, Tray, Settings]) {
     component.preload().catch(() => undefined); // it is tried again when it is shown
   }
 }
@@ -78,13 +79,10 @@ function Shell() {
   }, [isReady]);
   useShortcuts({
     "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),
-    // Keys that follow Ctrl+K at once are meant for the palette.
-    ...(overlay === null && {
-      "/": search,
-      "?": () => setOverlay("shortcuts"),
-      n: () => navigate({ view: "new" }),
-      a: () => navigate({ view: "needs" }),
-    }),
+    "/": search,
+    "?": () => setOverlay("shortcuts"),
+    n: () => navigate({ view: "new" }),
+    a: () => navigate({ view: "needs" }),
   });
   const first = useStore((known) => known.list?.sessions.length === 0);
   return (
@@ -104,11 +102,9 @@ function Shell() {
         </main>
       </div>
       {phone && <PhoneTabs route={route} />}
-      <Suspense fallback={null}>
-        {overlay === "palette" && (
-          <Palette onSearch={search} onShortcuts={() => setOverlay("shortcuts")} onClose={close} />
-        )}
-      </Suspense>
+      {overlay === "palette" && (
+        <Palette onSearch={search} onShortcuts={() => setOverlay("shortcuts")} onClose={close} />
+      )}
       {overlay === "shortcuts" && <Shortcuts onClose={close} />}
     </div>
   );
