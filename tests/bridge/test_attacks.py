@@ -45,7 +45,7 @@ async def raw(server: StubServer, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_without_a_token_nothing_is_told(server: StubServer) -> None:
+async def test_without_a_token_nothing_is_returned(server: StubServer) -> None:
     async with server.stranger() as stranger:
         for path in ("/v1/sessions", "/v1/sessions/s1", "/v1/sessions/s1/events", "/v1/permissions", "/v1/metrics"):
             answer = await stranger.get(path)
@@ -58,7 +58,7 @@ async def test_without_a_token_nothing_is_told(server: StubServer) -> None:
     assert server.bridge.requests == []
 
 
-async def test_a_wrong_token_is_refused_even_beside_a_good_cookie(server: StubServer) -> None:
+async def test_a_wrong_token_is_refused_even_beside_a_valid_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         wrong = {"authorization": f"Bearer {server.token()[:-2]}xx"}
@@ -68,13 +68,13 @@ async def test_a_wrong_token_is_refused_even_beside_a_good_cookie(server: StubSe
     assert await socket_status(server, authorization=f"Basic {server.token()}") == 401
 
 
-async def test_a_proxys_own_password_does_not_stand_in_the_cookies_way(server: StubServer) -> None:
+async def test_a_proxys_own_password_does_not_hide_the_cookie(server: StubServer) -> None:
     async with server.browser(authorization="Basic cHJveHk6cHJveHk=") as browser:
         await server.sign_in(browser)
         assert (await browser.get("/v1/sessions")).status_code == 200
 
 
-async def test_a_disk_that_is_full_locks_nobody_out(server: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_locks_no_client_out(server: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async with server.program() as program:
 
         def full(_: str) -> None:
@@ -84,7 +84,7 @@ async def test_a_disk_that_is_full_locks_nobody_out(server: StubServer, monkeypa
         assert (await program.get("/v1/sessions")).status_code == 200
 
 
-async def test_a_broken_file_of_tokens_is_told_and_lets_nobody_in(server: StubServer, tmp_path: Path) -> None:
+async def test_a_broken_token_file_is_reported_and_admits_no_client(server: StubServer, tmp_path: Path) -> None:
     async with server.program() as program:
         (tmp_path / "home" / "tokens.json").write_text("{")
         answer = await program.get("/v1/sessions")
@@ -176,7 +176,7 @@ async def test_a_token_in_an_address_is_refused(server: StubServer) -> None:
             assert (await stranger.get(f"/v1/sessions?{query}")).status_code == 400
 
 
-async def test_a_pairing_code_is_good_once_and_not_in_an_address(server: StubServer) -> None:
+async def test_a_pairing_code_is_valid_once_and_never_in_a_url(server: StubServer) -> None:
     code = server.tokens.new_code()
     async with server.browser() as first, server.browser() as second:
         assert (await first.get(f"/v1/sessions?code={code}")).status_code == 400
@@ -204,7 +204,7 @@ async def test_another_sites_page_cannot_pair(server: StubServer) -> None:
         assert (await browser.post("/v1/pair", json={"code": code})).status_code == 200
 
 
-async def test_who_may_only_look_cannot_make_more_of_it(server: StubServer) -> None:
+async def test_the_scope_view_cannot_be_widened(server: StubServer) -> None:
     async with server.program("view") as program, server.browser() as browser:
         answer = await program.post("/v1/tokens", json={"name": "mine", "scope": "admin"})
         assert answer.status_code == 403

@@ -250,7 +250,7 @@ OPS = ("ours", "ours", "foreign", "tell", "tell", "come", "leave", "hear", "hear
     seed=st.integers(0, 2**32),
     deleted=st.booleans(),
 )
-def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
+def test_a_view_equals_the_rows_after_any_sequence_of_events(
     ops: list[tuple[str, int]], seed: int, deleted: bool
 ) -> None:
     async def check() -> None:
@@ -304,7 +304,7 @@ def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
     asyncio.run(check())
 
 
-async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Path) -> None:
+async def test_a_commit_that_is_read_before_it_is_reported_is_sent_once(tmp_path: Path) -> None:
     journal = LateJournal()
     async with asyncio.timeout(TIMEOUT_S), Hub(config=Config(home=tmp_path), journal=journal) as hub:
         talk = await Talk.begin(journal)
@@ -329,9 +329,7 @@ async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Pa
         await broadcaster.close()
 
 
-async def test_what_is_kept_of_all_sessions_together_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_changes_kept_of_all_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcaster_module, "MAX_KEPT_BYTES", 20_000)
     async with (
         asyncio.timeout(TIMEOUT_S),
@@ -389,7 +387,7 @@ async def test_streams_that_share_a_turn_make_one_message_at_a_time(tmp_path: Pa
         await broadcaster.close()
 
 
-async def test_who_writes_is_not_harmed_by_what_cannot_be_told(
+async def test_a_change_that_cannot_be_sent_does_not_harm_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (

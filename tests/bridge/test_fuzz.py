@@ -123,7 +123,7 @@ FUZZ = settings(
 @FUZZ
 @given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
 @pytest.mark.parametrize("kind", CONTROLS, ids=lambda kind: str(kind.__struct_config__.tag))
-def test_what_is_of_the_right_shape_is_never_a_defect(
+def test_well_formed_messages_never_cause_an_internal_error(
     stage: Stage, caplog: pytest.LogCaptureFixture, kind: type[requests.FromClient], scope: Scope, data: st.DataObject
 ) -> None:
     message = data.draw(whole(kind, stage.ready()))
@@ -136,7 +136,7 @@ def test_what_is_of_the_right_shape_is_never_a_defect(
 
 @FUZZ
 @given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
-def test_what_is_nearly_of_the_right_shape_is_answered(
+def test_almost_well_formed_messages_are_answered(
     stage: Stage, caplog: pytest.LogCaptureFixture, scope: Scope, data: st.DataObject
 ) -> None:
     message = data.draw(damaged(stage.ready()))
@@ -148,14 +148,14 @@ def test_what_is_nearly_of_the_right_shape_is_answered(
 
 @FUZZ
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200)))
-def test_what_is_no_message_at_all_is_answered(stage: Stage, data: str | bytes) -> None:
+def test_bytes_that_are_no_message_are_answered(stage: Stage, data: str | bytes) -> None:
     # Updates of streams that an earlier test subscribed to may come first.
     [error] = [message["error"] for message in stage.sent("admin", data) if message["type"] == "error"]
     assert error["kind"] == "invalid"
 
 
 @pytest.mark.parametrize("depth", [10, 100, *range(880, 1010, 5), 10_000, 1_000_000])
-def test_what_is_nested_deeply_is_answered(stage: Stage, depth: int) -> None:
+def test_deeply_nested_messages_are_answered(stage: Stage, depth: int) -> None:
     content: Any = '{"a":' * depth + "1" + "}" * depth
     (session_id,) = stage.ready()["session_id"]
     sent = f'"id":"x","command_id":"deep-{depth}","session_id":"{session_id}"'

@@ -39,7 +39,7 @@ async def opened(talk: SocketClient, folder: Path, **fields: object) -> str:
 # -- what others did
 
 
-async def test_a_command_id_tells_nobody_else_what_came_of_it(server: RealServer) -> None:
+async def test_a_command_id_reveals_its_result_to_no_other_client(server: RealServer) -> None:
     another = server.bridge.tokens.create("another", "admin")[0]
     async with server.client("admin") as one, server.client(token=another) as other:
         fields = {"name": "mine", "scope": "admin", "command_id": "c1"}
@@ -73,7 +73,7 @@ async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: Rea
             assert (await viewer.call_refused(control, **fields))["kind"] == "forbidden"
 
 
-async def test_what_is_long_is_not_kept_to_be_known_again(server: RealServer) -> None:
+async def test_a_long_request_is_recognised_by_its_digest(server: RealServer) -> None:
     async with server.client() as talk:
         fields = {"session_id": "absent", "queued_id": "q", "text": "x" * 10**6}
         await talk.call_refused("queue.edit", command_id="c1", **fields)
@@ -290,7 +290,7 @@ async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, 
         assert session_id not in server.bridge.hub.owned_sessions
 
 
-async def test_typing_into_what_has_ended_is_refused(server: RealServer, tmp_path: Path) -> None:
+async def test_typing_into_an_ended_terminal_is_refused(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
@@ -326,7 +326,7 @@ async def test_a_queue_has_an_end(server: RealServer, tmp_path: Path, monkeypatc
         await talk.call("session.cancel", session_id=session_id)
 
 
-async def test_a_server_that_ends_gives_up_what_it_is_doing(tmp_path: Path) -> None:
+async def test_a_stopping_server_cancels_its_requests(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(TIMEOUT_S),
         nothing_left(),
@@ -432,7 +432,7 @@ async def test_cursors_of_any_kind_are_answered(server: RealServer, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_floods_leave_nothing_behind_and_harm_nobody(tmp_path: Path) -> None:
+async def test_floods_leave_nothing_behind_and_disturb_no_other_client(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(2 * TIMEOUT_S),
         nothing_left(),

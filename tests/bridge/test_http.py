@@ -19,7 +19,7 @@ from dragoman.protocol.results import Health
 from dragoman.record.rows import Run
 
 
-async def test_health_needs_no_token_and_tells_little(server: StubServer) -> None:
+async def test_health_needs_no_token_and_reveals_little(server: StubServer) -> None:
     async with server.stranger() as stranger:
         answer = await stranger.get("/v1/health")
         assert answer.status_code == 200
@@ -90,7 +90,7 @@ async def test_an_idempotency_key_is_the_commands_id(server: StubServer) -> None
         ("POST", "/v1/pair", '{"code": 3}', "code"),
     ],
 )
-async def test_what_is_wrong_with_a_request_is_named(
+async def test_an_invalid_field_of_a_request_is_named(
     server: StubServer, method: str, path: str, body: str | None, field: str | None
 ) -> None:
     async with server.program() as program:
@@ -122,7 +122,7 @@ async def test_a_refusal_has_its_status(server: StubServer, kind: str, status: i
     assert answer.json()["error"]["guidance"] == "Try again."
 
 
-async def test_what_is_not_there_and_what_cannot_be_done_with_it(server: StubServer) -> None:
+async def test_unknown_urls_and_wrong_methods(server: StubServer) -> None:
     async with server.program() as program:
         nothing = await program.get("/v1/nothing")
         assert (nothing.status_code, nothing.json()["error"]["kind"]) == (404, "not_found")
@@ -136,7 +136,7 @@ async def test_what_is_not_there_and_what_cannot_be_done_with_it(server: StubSer
 
 
 @pytest.mark.filterwarnings("ignore")
-async def test_a_defect_of_ours_tells_nothing_of_itself(server: StubServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_reveals_nothing(server: StubServer, caplog: pytest.LogCaptureFixture) -> None:
     server.bridge.error = RuntimeError("a secret")
     async with server.program() as program:
         answer = await program.post("/v1/sessions/s1/cancel")
@@ -146,7 +146,7 @@ async def test_a_defect_of_ours_tells_nothing_of_itself(server: StubServer, capl
     assert "a secret" in caplog.text
 
 
-async def test_a_session_is_told_with_its_rows(server: StubServer) -> None:
+async def test_a_session_is_returned_with_its_rows(server: StubServer) -> None:
     async with server.program() as program:
         result = (await program.get("/v1/sessions/s1")).json()
     assert (result["id"], result["session"]["agent"], result["rows"]["messages"]) == ("s1", "demo", [])
@@ -161,7 +161,7 @@ async def test_an_export_is_a_file(server: StubServer) -> None:
     assert answer.headers["content-disposition"] == 'attachment; filename="a__name_.md"'
 
 
-async def test_figures_are_told(server: StubServer) -> None:
+async def test_metrics_are_served(server: StubServer) -> None:
     server.metrics.sockets.set(3)
     async with server.program("view") as program:
         await program.get("/v1/sessions")
@@ -183,7 +183,7 @@ async def prompted(server: StubServer, program: httpx.AsyncClient, **request: ob
     return task
 
 
-async def test_a_run_is_awaited_and_its_text_told(server: StubServer) -> None:
+async def test_a_run_is_awaited_and_its_text_returned(server: StubServer) -> None:
     async with server.program() as program:
         waiting = await prompted(server, program)
         server.bridge.run("running")
@@ -212,7 +212,7 @@ async def test_a_prompt_that_was_sent_long_ago_is_answered_at_once_when_it_is_se
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
 
-async def test_who_does_not_want_to_wait_is_answered_at_once(server: StubServer) -> None:
+async def test_respond_async_is_answered_at_once(server: StubServer) -> None:
     async with server.program() as program:
         answer = await program.post(
             "/v1/sessions/s1/runs", json={"text": "hi"}, headers={"prefer": "respond-async, wait=9"}
@@ -223,7 +223,7 @@ async def test_who_does_not_want_to_wait_is_answered_at_once(server: StubServer)
     assert server.bridge.followers == 0
 
 
-async def test_who_waits_for_so_long_is_told_how_far_it_is(server: StubServer) -> None:
+async def test_a_wait_that_is_over_returns_the_run_so_far(server: StubServer) -> None:
     server.bridge.message("m1", "so far")
     async with server.program() as program:
         answer = await program.post("/v1/sessions/s1/runs", json={"text": "hi"}, headers={"prefer": "wait=1"})
@@ -248,7 +248,7 @@ async def test_a_client_that_goes_leaves_no_one_waiting(server: StubServer) -> N
         await server.bridge.unfollowed.wait()
 
 
-async def test_the_servers_end_ends_who_waits(server: StubServer) -> None:
+async def test_a_stopping_server_ends_waiting_requests(server: StubServer) -> None:
     async with server.program() as program:
         waiting = await prompted(server, program)
         server.stopping.set()

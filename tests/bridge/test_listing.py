@@ -29,7 +29,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_quick(listing: SessionListing) -> None:
+async def test_progress_is_sent_after_a_pause_also_to_a_fast_follower(listing: SessionListing) -> None:
     number = listing.number
     for frames in range(1, 4):
         listing.put(msgspec.structs.replace(ROW, frames=frames))
@@ -43,7 +43,7 @@ async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_qui
     assert ([item.frames for item in changed], removed) == ([3], [])
 
 
-async def test_what_matters_is_told_at_once(listing: SessionListing) -> None:
+async def test_an_important_change_is_sent_at_once(listing: SessionListing) -> None:
     number = listing.number
     listing.put(msgspec.structs.replace(ROW, frames=1))
     listing.put(msgspec.structs.replace(ROW, frames=2, title="two"))
@@ -51,7 +51,7 @@ async def test_what_matters_is_told_at_once(listing: SessionListing) -> None:
     assert [item.title for item in listing.since(number)[0]] == ["two"]
 
 
-async def test_a_session_that_is_gone_is_told_of_once(listing: SessionListing) -> None:
+async def test_a_removed_session_is_reported_once(listing: SessionListing) -> None:
     first = listing.number
     listing.put(msgspec.structs.replace(ROW, id="s2", title="two"))
     listing.remove("s2")
@@ -63,7 +63,7 @@ async def test_a_session_that_is_gone_is_told_of_once(listing: SessionListing) -
     assert listing.since(listing.number) == ([], [])
 
 
-async def test_a_sub_agent_comes_with_its_session_and_does_not_stand_beside_it(listing: SessionListing) -> None:
+async def test_sub_agents_are_listed_with_their_session_and_do_not_count(listing: SessionListing) -> None:
     for number, (id_, parent) in enumerate([("old", None), ("a1", "s1"), ("b1", "a1"), ("lost", "absent")], start=1):
         listing.put(msgspec.structs.replace(ROW, id=id_, parent=parent, updated=float(-number)))
     found, more = listing.latest(1)

@@ -58,7 +58,7 @@ async def test_requests_are_logged_without_their_queries(server: StubServer) -> 
     assert {"time", "level", "logger", "message", "client"} <= lines[0].keys()
 
 
-def test_people_are_told_of_trouble_with_its_trace_and_not_of_requests() -> None:
+def test_the_text_form_shows_errors_with_their_traces_and_no_requests() -> None:
     log = io.StringIO()
     set_up_log("human", stream=log)
     logging.getLogger("dragoman.access").info("GET /v1/health")
@@ -70,7 +70,7 @@ def test_people_are_told_of_trouble_with_its_trace_and_not_of_requests() -> None
     assert "dgm_secret" not in text
 
 
-def test_a_line_of_json_is_one_line_whatever_is_in_it() -> None:
+def test_a_json_record_is_one_line_even_if_its_message_has_several() -> None:
     log = io.StringIO()
     set_up_log("json", stream=log)
     logging.getLogger("dragoman").warning("two\nlines")

@@ -125,7 +125,7 @@ async def test_every_key_of_a_tour_is_in_snake_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not RECORDINGS, reason=f"no recordings in {FOLDER}: set DRAGOMAN_RECORDINGS to their folder")
-async def test_every_key_of_what_real_agents_said_is_in_snake_case(tmp_path: Path) -> None:
+async def test_every_key_of_real_agents_sessions_is_in_snake_case(tmp_path: Path) -> None:
     numbers = itertools.count(1)
     async with asyncio.timeout(4 * TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as talk:
         journal = server.bridge.hub.journal

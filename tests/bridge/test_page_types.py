@@ -21,11 +21,11 @@ def generator() -> ModuleType:
     return module
 
 
-def test_the_pages_types_are_what_the_generator_makes_of_the_bridges(generator: ModuleType) -> None:
+def test_the_pages_types_are_up_to_date(generator: ModuleType) -> None:
     assert (ROOT / "web/src/protocol.ts").read_text() == generator.generate(), "run `make types`"
 
 
-def test_a_client_may_leave_out_what_has_a_default_and_the_server_leaves_out_nothing(generator: ModuleType) -> None:
+def test_clients_may_omit_defaults_and_the_server_omits_nothing(generator: ModuleType) -> None:
     text = generator.generate()
     assert "  limit?: number;" in _interface(text, "Subscribe")
     assert "  uri: string | null;" in _interface(text, "ImageBlock")

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_pages_vectors_are_what_the_bridge_says_of_their_frames() -> None:
+def test_the_pages_vectors_are_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("page_vectors", ROOT / "scripts/generate_page_vectors.py")
     assert spec is not None
     assert spec.loader is not None

@@ -30,7 +30,7 @@ async def test_a_page_that_is_built_while_the_server_runs_is_served(tmp_path: Pa
         assert (await stranger.get("/sessions/s1", headers=BROWSER)).text == "one"
 
 
-async def test_a_page_that_is_built_anew_is_served_anew(tmp_path: Path) -> None:
+async def test_a_rebuilt_page_is_served(tmp_path: Path) -> None:
     page = build(tmp_path / "page", "one")
     async with stub_server(tmp_path / "home", page) as server, server.stranger() as stranger:
         assert (await stranger.get("/")).text == "one"

@@ -25,19 +25,19 @@ def result(raw_input: Any, *, full: bool = False) -> models.ToolCall:
     return msgspec.json.decode(msgspec.json.encode(made), type=models.ToolCall)
 
 
-def test_what_the_agent_wrote_is_told_as_it_wrote_it() -> None:
+def test_raw_values_are_sent_as_the_agent_wrote_them() -> None:
     row = result({"someKey": [1, {"x": None}]})
     assert (row.raw_input, row.raw_output, row.shortened) == ({"someKey": [1, {"x": None}]}, {"aB": 1}, False)
 
 
-def test_what_is_too_long_is_told_on_request() -> None:
+def test_a_long_row_is_shortened_unless_it_is_requested() -> None:
     row = result({"text": "x" * MAX_ROW_CHARS})
     assert (row.raw_input, row.shortened) == (None, True)
     assert result({"text": "x" * MAX_ROW_CHARS}, full=True).raw_input == {"text": "x" * MAX_ROW_CHARS}
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_is_too_deep_to_be_written_is_left_out(full: bool) -> None:
+def test_values_that_are_nested_too_deeply_are_left_out(full: bool) -> None:
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]

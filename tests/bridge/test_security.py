@@ -65,7 +65,7 @@ UPGRADE = {"upgrade": "websocket"}
         ("GET", {**UPGRADE, "origin": "http://[:"}, False),
     ],
 )
-def test_what_our_own_page_sent(method: str, headers: dict[str, str], own: bool) -> None:
+def test_requests_of_our_own_page_are_recognised(method: str, headers: dict[str, str], own: bool) -> None:
     assert is_own_page(method, {**HOST, **headers}) is own
 
 

@@ -74,7 +74,7 @@ async def test_a_signal_ends_it_cleanly(home: Path, number: signal.Signals) -> N
     assert "no server is running" in err
 
 
-async def test_what_still_runs_is_said_and_ended(home: Path, tmp_path: Path) -> None:
+async def test_running_sessions_are_named_and_ended(home: Path, tmp_path: Path) -> None:
     async with served(home) as server, await server.program("prompt") as program:
         opened = await program.post("/v1/sessions", json={"cwd": str(tmp_path), "agent": "demo"})
         session = f"/v1/sessions/{opened.json()['session_id']}"
@@ -127,7 +127,9 @@ async def test_a_busy_session_says_so_or_queues(home: Path, tmp_path: Path) -> N
         assert (await program.post(f"{session}/cancel")).status_code == 200
 
 
-async def test_a_port_that_dragoman_has_is_told_from_one_that_another_has(home: Path, tmp_path: Path) -> None:
+async def test_a_port_of_another_dragoman_is_distinguished_from_one_of_another_program(
+    home: Path, tmp_path: Path
+) -> None:
     async with served(home) as server:
         url = await server.url()
         port = url.rpartition(":")[2]
@@ -183,7 +185,7 @@ async def test_a_certificate_of_the_users_own_is_taken(home: Path, tmp_path: Pat
         (("--host", "192.0.2.1"), "cannot listen on"),
     ],
 )
-async def test_what_it_cannot_do_it_says(home: Path, options: tuple[str, ...], message: str) -> None:
+async def test_an_impossible_option_is_explained(home: Path, options: tuple[str, ...], message: str) -> None:
     code, _, err = await dragoman(home, "serve", "--port", "0", *options)
     assert code == 2
     assert message in err

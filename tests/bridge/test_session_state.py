@@ -12,7 +12,7 @@ from dragoman.errors import CommandNotFound, ExitedAtStart
 from dragoman.journal.rows import Session
 
 
-async def test_a_program_that_is_gone_is_told_with_the_line_that_installs_it(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported_with_its_install_command(tmp_path: Path) -> None:
     home = tmp_path / "home"
     program = tmp_path / "agent"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dragoman.agents.demo\n')

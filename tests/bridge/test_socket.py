@@ -63,7 +63,7 @@ async def test_a_session_is_opened_prompted_and_followed(server: RealServer, tmp
         }
 
 
-async def test_what_is_said_wrong_is_answered_and_the_socket_stays(server: RealServer) -> None:
+async def test_an_invalid_message_is_answered_and_the_socket_stays_open(server: RealServer) -> None:
     async with server.client() as talk:
         await talk.receive()
         for text, kind in (
@@ -93,7 +93,7 @@ async def test_a_wrong_field_is_named(server: RealServer) -> None:
         assert (answer["id"], answer["error"]["field"]) == ("x", "session_id")
 
 
-async def test_who_talks_too_fast_is_told_so(server: RealServer) -> None:
+async def test_a_client_that_sends_too_fast_is_refused(server: RealServer) -> None:
     async with server.client() as talk:
         await talk.receive()
         for _ in range(MAX_BURST + 50):
@@ -184,7 +184,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_refused_field_by_field(
         assert row["content"] == {"colour": "red", "files": 3}
 
 
-async def test_what_is_said_just_before_the_socket_closes_is_done(server: RealServer, tmp_path: Path) -> None:
+async def test_a_request_just_before_the_socket_closes_is_carried_out(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
     async with server.client() as leaving:
@@ -216,7 +216,7 @@ async def test_always_is_remembered_and_can_be_revoked(server: RealServer, tmp_p
         assert not [rule for rule in left["rules"] if rule["layer"] == "remembered"]
 
 
-async def test_an_answer_for_good_needs_the_scope_of_who_makes_rules(server: RealServer, tmp_path: Path) -> None:
+async def test_answering_always_needs_the_scope_admin(server: RealServer, tmp_path: Path) -> None:
     async with server.client("prompt") as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
@@ -235,7 +235,7 @@ async def test_an_answer_for_good_needs_the_scope_of_who_makes_rules(server: Rea
         assert not [rule for rule in rules if rule["layer"] == "remembered"]
 
 
-async def test_who_unsubscribes_is_told_nothing_more(server: RealServer, tmp_path: Path) -> None:
+async def test_after_unsubscribing_nothing_is_sent(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         await talk.follow(session_id)
@@ -304,7 +304,7 @@ async def test_a_terminal_is_followed_while_it_runs(server: RealServer, tmp_path
         assert "two" in (view.rows("terminals")[0]["output"] or "")
 
 
-async def test_a_crash_is_told_with_what_can_be_done(server: RealServer, tmp_path: Path) -> None:
+async def test_a_crash_is_reported_with_possible_actions(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)

@@ -67,7 +67,7 @@ def test_the_file_is_the_users_alone_and_holds_no_secret(tokens: Tokens, tmp_pat
     assert code not in stored
 
 
-def test_what_another_process_revokes_is_gone_at_once(tokens: Tokens, tmp_path: Path) -> None:
+def test_a_token_that_another_process_revokes_is_invalid_at_once(tokens: Tokens, tmp_path: Path) -> None:
     secret, made = tokens.create("nightly", "admin")
     assert tokens.has(made.id)
     assert Tokens(tmp_path / "home").revoke(made.id)
@@ -101,7 +101,7 @@ def test_a_slow_reader_in_another_thread_does_not_bring_a_revoked_token_back(
     assert not tokens.has(token.id)
 
 
-def test_a_code_is_good_once(tokens: Tokens) -> None:
+def test_a_code_is_valid_once(tokens: Tokens) -> None:
     code = tokens.new_code("prompt")
     made = tokens.exchange(code, "Firefox on Linux")
     assert made is not None
@@ -113,7 +113,7 @@ def test_a_code_is_good_once(tokens: Tokens) -> None:
     assert tokens.all() == (token,)
 
 
-def test_a_code_is_good_for_minutes(tokens: Tokens, clock: Clock) -> None:
+def test_a_code_is_valid_for_minutes(tokens: Tokens, clock: Clock) -> None:
     code = tokens.new_code()
     clock.now += CODE_LIFE_S
     assert tokens.exchange(code, "late") is None
@@ -167,7 +167,7 @@ def test_there_is_an_end_to_how_many_there_are(tokens: Tokens, monkeypatch: pyte
         tokens.create("three", "view")
 
 
-def test_a_broken_file_lets_nobody_in(tokens: Tokens, tmp_path: Path) -> None:
+def test_a_broken_file_makes_every_token_invalid(tokens: Tokens, tmp_path: Path) -> None:
     secret, _ = tokens.create("nightly", "admin")
     (tmp_path / "home" / FILE_NAME).write_text("{")
     with pytest.raises(ConfigError):

@@ -40,7 +40,7 @@ def test_no_dialog_shuts_anyone_out(person: Person) -> None:
     assert person.faults() == []
 
 
-def test_on_a_phone_what_is_pressed_is_large_enough_and_nothing_is_wider_than_the_screen(on_phone: Person) -> None:
+def test_on_a_phone_buttons_are_large_enough_and_nothing_is_wider_than_the_screen(on_phone: Person) -> None:
     session = on_phone.start_session()
     on_phone.say("edit README: a line")
     expect(on_phone.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()

@@ -81,7 +81,7 @@ def test_an_edit_is_looked_at_approved_and_found_among_the_changes(stage: Staged
     expect(changed).to_contain_text("written")
 
 
-def test_what_is_refused_is_not_done_and_is_shown_as_refused(stage: Staged, person: Person) -> None:
+def test_a_denied_step_is_not_done_and_is_shown_as_denied(stage: Staged, person: Person) -> None:
     person.start_session(stage.name)
     person.say(f"{stage.writing}[[say:It went on.]]")
     person.refuse()
@@ -94,7 +94,7 @@ def test_what_is_refused_is_not_done_and_is_shown_as_refused(stage: Staged, pers
 
 
 @only("codex")
-def test_what_a_command_of_the_agents_own_wrote_is_read_in_its_row(stage: Staged, person: Person) -> None:
+def test_the_output_of_the_agents_own_command_is_in_its_row(stage: Staged, person: Person) -> None:
     """Codex tells it beside the protocol, piece by piece."""
     person.start_session(stage.name)
     person.say(f"{stage.agent.run('echo seen by all; exit 3')}[[say:It ran.]]")
@@ -213,7 +213,7 @@ def test_a_network_that_is_cut_in_mid_stream_costs_nothing(stage: Staged, person
 
 @only("opencode")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
-def test_a_server_that_restarts_in_mid_stream_keeps_what_was_said(
+def test_a_server_that_restarts_during_a_stream_keeps_the_messages(
     stage: Staged, person: Person, how: signal.Signals
 ) -> None:
     person.start_session(stage.name)

@@ -16,7 +16,7 @@ def step(person: Person, title: str) -> Locator:
     return person.conversation.locator(".step-row", has_text=title)
 
 
-def test_what_is_asked_is_shown_in_full_and_answered_by_a_number(person: Person) -> None:
+def test_a_permission_is_shown_in_full_and_answered_by_a_number(person: Person) -> None:
     person.start_session()
     person.say("edit README: a line of mine")
     expect(person.permission.locator("tr.added")).to_contain_text("a line of mine")
@@ -47,7 +47,7 @@ def test_always_shows_the_rule_first_and_is_not_asked_again(person: Person) -> N
     ).to_be_visible()
 
 
-def test_a_refusal_is_shown_as_one_with_who_refused(person: Person) -> None:
+def test_a_denied_step_says_who_denied_it(person: Person) -> None:
     person.start_session()
     person.say("run touch made")
     person.refuse()
@@ -59,7 +59,7 @@ def test_a_refusal_is_shown_as_one_with_who_refused(person: Person) -> None:
     assert not (person.server.workspace / "made").exists()
 
 
-def test_a_form_says_what_it_needs_and_is_answered(person: Person) -> None:
+def test_a_form_names_invalid_fields_and_is_answered(person: Person) -> None:
     person.start_session()
     person.say("ask me")
     card = person.conversation.locator("[data-question]")
@@ -190,7 +190,7 @@ def test_each_message_has_an_address_and_opens_there(person: Person) -> None:
     expect(person.conversation.locator(".aimed")).to_contain_text("hello")
 
 
-def test_what_was_written_and_not_sent_is_still_there(person: Person) -> None:
+def test_a_draft_survives_a_reload(person: Person) -> None:
     person.start_session()
     person.composer.fill("half a thought")
     person.page.reload()

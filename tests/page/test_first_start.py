@@ -23,7 +23,7 @@ def test_the_demo_agent_answers(person: Person) -> None:
     expect(person.sessions.get_by_role("link")).to_have_count(1)
 
 
-def test_a_new_session_is_refused_with_what_is_wrong_and_what_to_do(person: Person) -> None:
+def test_a_new_session_is_refused_with_the_reason_and_guidance(person: Person) -> None:
     person.go("/new")
     person.page.get_by_label("Folder").fill("/no/such/folder")
     person.page.get_by_role("button", name="Start").click()

@@ -16,7 +16,7 @@ def command(person: Person, text: str) -> None:
     person.page.keyboard.press("Enter")
 
 
-def test_the_palette_opens_what_is_typed(person: Person) -> None:
+def test_the_palette_opens_the_view_that_is_typed(person: Person) -> None:
     person.page.keyboard.press("Control+k")
     person.page.keyboard.type("settings: rules")
     person.page.keyboard.press("Enter")
@@ -48,7 +48,7 @@ def test_the_palette_finds_sessions_by_their_names(person: Person) -> None:
     person.page.wait_for_url(re.compile("/s/"))
 
 
-def test_the_palette_does_what_can_be_done_with_the_session(person: Person) -> None:
+def test_the_palette_has_the_actions_of_the_session(person: Person) -> None:
     person.start_session()
     person.is_ready()
     command(person, "rename")

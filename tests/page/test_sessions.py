@@ -12,7 +12,7 @@ from page.person import Person
 from page.server import Server
 
 
-def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(person: Person) -> None:
+def test_requests_are_first_in_the_list_and_are_answered_in_the_tray(person: Person) -> None:
     person.start_session()
     person.say("hello")
     person.start_session()
@@ -28,7 +28,7 @@ def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(pe
     assert "one more line" in (person.server.workspace / "README").read_text()
 
 
-def test_who_opens_the_page_sees_first_what_needs_them(browser: Browser, person: Person) -> None:
+def test_the_page_opens_on_pending_requests(browser: Browser, person: Person) -> None:
     person.start_session()
     person.say("permission")
     expect(person.sessions.get_by_role("link", name="Needs you (1)")).to_be_visible()
@@ -39,7 +39,7 @@ def test_who_opens_the_page_sees_first_what_needs_them(browser: Browser, person:
     other.leave()
 
 
-def test_a_session_is_renamed_where_its_title_stands(person: Person) -> None:
+def test_a_session_is_renamed_in_its_title(person: Person) -> None:
     person.start_session()
     person.say("hello")
     person.page.get_by_role("heading", level=1).get_by_role("button").click()
@@ -61,7 +61,7 @@ def test_model_and_mode_are_switched_in_the_header(person: Person) -> None:
     expect(person.page.get_by_role("button", name="Model: Demo Large")).to_be_visible()
 
 
-def test_a_setting_that_the_agent_refuses_goes_back_and_is_said(person: Person) -> None:
+def test_a_setting_that_the_agent_refuses_is_reverted_with_the_reason(person: Person) -> None:
     def refusing(line: WebSocketRoute) -> None:
         server = line.connect_to_server()
 
@@ -82,7 +82,7 @@ def test_a_setting_that_the_agent_refuses_goes_back_and_is_said(person: Person) 
     expect(person.page.get_by_role("button", name="Model: Demo Small")).to_be_visible()
 
 
-def test_words_are_found_again_with_what_stands_around_them(person: Person) -> None:
+def test_search_results_show_the_words_around_a_match(person: Person) -> None:
     person.start_session()
     person.say("hello zanzibar")
     expect(person.conversation).to_contain_text("zanzibar")
@@ -126,7 +126,7 @@ def test_where_the_last_session_is_deleted_elsewhere_one_is_welcomed_again(
     elsewhere.leave()
 
 
-def test_an_agent_that_crashed_is_said_and_restarted(person: Person) -> None:
+def test_a_crashed_agent_is_reported_and_restarted(person: Person) -> None:
     person.start_session()
     person.say("crash")
     expect(person.page.get_by_text(re.compile("its last lines were"))).to_have_count(1)
@@ -136,7 +136,7 @@ def test_an_agent_that_crashed_is_said_and_restarted(person: Person) -> None:
     expect(person.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()
 
 
-def test_that_an_agent_did_not_start_is_told_once_with_what_helps(person: Person) -> None:
+def test_an_agent_that_did_not_start_is_reported_once_with_actions(person: Person) -> None:
     session = person.start_session()
     person.is_ready()
     person.edit_agent("Demo", command="no-such-program")
@@ -171,7 +171,7 @@ def test_two_browsers_show_the_same(browser: Browser, person: Person) -> None:
     other.leave()
 
 
-def test_what_someone_else_sends_moves_nobody_who_reads_further_up(browser: Browser, person: Person) -> None:
+def test_a_prompt_of_someone_else_does_not_scroll_a_reader(browser: Browser, person: Person) -> None:
     session = person.start_session()
     person.say("stream 3000")
     person.done()

@@ -47,7 +47,7 @@ def test_one_message_without_end_costs_its_text_and_no_more(person: Person) -> N
 
 
 @pytest.mark.timeout(180)
-def test_who_reads_further_up_keeps_what_they_look_at(person: Person) -> None:
+def test_a_reader_further_up_keeps_their_position(person: Person) -> None:
     person.add_agent("busy", sys.executable, busy.__file__)
     person.start_session(agent="busy")
     # More rows than the page keeps while the end is followed.
@@ -67,7 +67,7 @@ def test_who_reads_further_up_keeps_what_they_look_at(person: Person) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person) -> None:
+def test_dropped_rows_are_loaded_again_when_the_reader_goes_up(person: Person) -> None:
     person.add_agent("busy", sys.executable, busy.__file__)
     person.start_session(agent="busy")
     person.say("Work for 30 minutes.")
@@ -84,7 +84,7 @@ def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person
 
 
 @pytest.mark.timeout(180)
-def test_who_reads_further_up_is_back_there_when_all_is_told_anew(person: Person) -> None:
+def test_a_reader_further_up_keeps_their_position_after_a_new_snapshot(person: Person) -> None:
     """The server sends a new snapshot to a page that was away for long, or that is too slow."""
     lines: list[WebSocketRoute] = []
     replaced: list[bool] = []

@@ -28,7 +28,7 @@ def _at_work(workspace: Path) -> Transcript:
     return transcript
 
 
-def test_who_agrees_in_the_settings_sees_what_an_agent_does_in_a_terminal(person: Person) -> None:
+def test_after_consent_in_the_settings_sessions_of_a_terminal_are_shown(person: Person) -> None:
     transcript = _at_work(person.server.workspace)
     _write(person, transcript)
     page = person.page

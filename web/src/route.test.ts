@@ -15,7 +15,7 @@ const ROUTES: readonly Route[] = [
   { view: "settings", tab: "diagnostics", session: "abc" },
 ];
 
-test.each(ROUTES)("what is written as an address is read as the same: $view", (route) => {
+test.each(ROUTES)("a formatted route is parsed as the same: $view", (route) => {
   expect(parseRoute(new URL(formatRoute(route), "http://here"))).toEqual(route);
 });
 

@@ -23,7 +23,7 @@ async function composer(live: SessionState = IDLE, bridge = new FakeBridge(ANSWE
   return { bridge, area: drawn.container.querySelector("textarea") as HTMLTextAreaElement };
 }
 
-test("Enter sends what was written, Shift Enter does not", async () => {
+test("Enter sends the prompt, Shift Enter does not", async () => {
   const { bridge, area } = await composer();
   await drawn.type(area, " hello ");
   await drawn.key(area, "Enter", { shiftKey: true });
@@ -42,7 +42,7 @@ test("Enter that ends the writing of a Japanese word sends nothing", async () =>
   expect(bridge.requests).toEqual([]);
 });
 
-test("what could not be sent is still there, with why", async () => {
+test("a prompt that could not be sent is still there, with the reason", async () => {
   const { area } = await composer(IDLE, new FakeBridge({ "session.prompt": new Error("The agent has exited.") }));
   await drawn.type(area, "hello");
   await drawn.key(area, "Enter");
@@ -63,7 +63,7 @@ test("a prompt written while another is being sent follows it, and none is lost"
   expect(bridge.requests.map((request) => request.fields.text)).toEqual(["one", "two"]);
 });
 
-test("prompts that could not be sent are put back in their order, after what was written meanwhile", async () => {
+test("prompts that could not be sent are put back in their order, after the new text", async () => {
   const { bridge, area } = await composer();
   const first = bridge.hold("session.prompt");
   await drawn.type(area, "one");
@@ -93,7 +93,7 @@ test("a command is completed from the agent's own", async () => {
   expect(bridge.requests).toEqual([]);
 });
 
-test("a session that nobody has open is continued before it is written to", async () => {
+test("a session that is not open is resumed before a prompt is sent", async () => {
   const { bridge, area } = await composer({ ...IDLE, connection: "none", can_resume: true });
   await drawn.type(area, "go on");
   await drawn.key(area, "Enter");
@@ -121,7 +121,7 @@ test("Escape stops a run when it is pressed twice", async () => {
   expect(bridge.requests).toEqual([{ type: "session.cancel", fields: { session_id: "s1" } }]);
 });
 
-test("while a run goes on, what is sent waits, unless it is sent now", async () => {
+test("while a run goes on, a prompt is queued, unless it is sent now", async () => {
   const { bridge, area } = await composer(LIVE);
   await drawn.type(area, "later");
   await drawn.press("Queue");
@@ -130,7 +130,7 @@ test("while a run goes on, what is sent waits, unless it is sent now", async () 
   expect(bridge.requests.map((one) => one.fields.when)).toEqual(["queue", "now"]);
 });
 
-test("the arrow goes back through what was sent, and only from an untouched field", async () => {
+test("the arrow goes back through sent prompts, and only from an untouched field", async () => {
   const made = new RowBuilder();
   made.message("user", "first");
   made.message("user", "second");

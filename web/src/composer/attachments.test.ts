@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { LIVE } from "../dev/rowBuilder";
 import { attach, AttachmentError, unsupportedAttachments } from "./attachments";
 
-test("a file is what it holds", async () => {
+test("the kind of a file follows from its content", async () => {
   expect(await attach(new File([new Uint8Array([1, 2])], "a.png", { type: "image/png" }))).toEqual({
     type: "image",
     mime_type: "image/png",
@@ -26,7 +26,7 @@ test("a file that no agent can take is refused with why", async () => {
   );
 });
 
-test("what this agent cannot take is said before it is sent", () => {
+test("an attachment that the agent does not accept is refused before it is sent", () => {
   const image = { type: "image" as const, mime_type: "image/png", data: "" };
   const abilities = { ...LIVE.capabilities, image: false };
   expect(unsupportedAttachments([image], { connection: "connected", capabilities: abilities })).toEqual([

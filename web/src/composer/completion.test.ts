@@ -15,7 +15,7 @@ test("a command is a slash that begins the text", () => {
   expect(triggerAt("/review this", 12)).toBeNull();
 });
 
-test("what is chosen takes the place of what was typed, and the caret goes behind it", () => {
+test("the chosen suggestion replaces the typed text, and the caret goes behind it", () => {
   const text = "see @pa and go";
   const trigger = triggerAt(text, 7);
   expect(trigger && complete(text, trigger, "src/parse.py")).toEqual({ text: "see @src/parse.py and go", caret: 18 });
@@ -23,7 +23,7 @@ test("what is chosen takes the place of what was typed, and the caret goes behin
   expect(command && complete("/re", command, "review")).toEqual({ text: "/review ", caret: 8 });
 });
 
-test("commands that begin with what was typed come first", () => {
+test("commands that begin with the typed text come first", () => {
   const commands = ["preview", "review", "compact"].map((name) => ({ name, description: "", hint: null }));
   expect(matchingCommands(commands, "RE").map((command) => command.name)).toEqual(["review", "preview"]);
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { LIVE, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
 import { contextFraction, statusText } from "./status";
 
-test("what the agent does is told in words", () => {
+test("the agent's activity is described in words", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   builder.message("user", "go");
@@ -18,7 +18,7 @@ test("what the agent does is told in words", () => {
   expect(statusText(LIVE, builder.rows, call.time + 20, "/w")).toBe("writing");
 });
 
-test("a call that is only told to be pending is what the agent does, until it speaks again", () => {
+test("a pending call is the agent's activity until its next message", () => {
   const builder = new RowBuilder();
   builder.run();
   builder.message("user", "go");
@@ -28,20 +28,20 @@ test("a call that is only told to be pending is what the agent does, until it sp
   expect(statusText(LIVE, builder.rows, call.time + 9, "/w")).toBe("writing");
 });
 
-test("a state other than running is told with why", () => {
+test("a state other than running is shown with its reason", () => {
   const { rows } = new RowBuilder();
   expect(statusText({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("needs you");
   expect(statusText({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
   expect(statusText({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
 });
 
-test("what an agent in a terminal does is told as of one of our own", () => {
+test("an agent in a terminal is described like one of our own", () => {
   expect(statusText({ ...LIVE, connection: "watched" }, new RowBuilder().rows, 0, "/w")).toBe(
     "elsewhere: waiting for the model",
   );
 });
 
-test("what is wrong is told elsewhere, and here by a word", () => {
+test("an error is shown elsewhere, and here by a word", () => {
   const { rows } = new RowBuilder();
   const reason = "exited with 1";
   const problem = { kind: "", category: "", message: reason, guidance: "", stderr: "", actions: [], install: null };

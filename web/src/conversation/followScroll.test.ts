@@ -24,7 +24,7 @@ test("the end is followed from the start", () => {
   expect(distanceToEnd(at(7))).toBe(7);
 });
 
-test("a reader who scrolls up leaves the end, and is told so once they do", () => {
+test("a reader who scrolls up leaves the end, which is reported once", () => {
   expect(follow.scroll(at(300), "last")).toBe(true);
   expect(follow.isFollowing).toBe(false);
   expect(follow.current()).toEqual({ leftAt: "last", isFar: true });
@@ -57,7 +57,7 @@ test("a reader who scrolls up to near the end does not follow it", () => {
   expect(follow.isFollowing).toBe(false);
 });
 
-test("the item that was last when the reader left stays the mark for what is new", () => {
+test("items after the last one when the reader left count as new", () => {
   follow.scroll(at(300), "c");
   follow.scroll(at(600), "e");
   expect(follow.current().leftAt).toBe("c");

@@ -19,7 +19,7 @@ test("figures are short", () => {
   expect([950, 12_400, 120_000, 1_230_000].map(formatCount)).toEqual(["950", "12.4 k", "120 k", "1.2 M"]);
 });
 
-test("what an agent did not report is answer to be so, and is never zero", () => {
+test("figures that an agent did not report are named as such, and are never zero", () => {
   expect(formatUsage(null)).toEqual({ tokens: "tokens not reported", cost: "cost not reported" });
   expect(formatUsage({ ...NO_USAGE, total_tokens: 0, input_tokens: 0 }).tokens).toBe("tokens not reported");
   expect(
@@ -27,7 +27,7 @@ test("what an agent did not report is answer to be so, and is never zero", () =>
   ).toEqual({ tokens: "1.2 k tokens", cost: "0.00 credits" });
 });
 
-test("how a run ended is told where it is worth a word", () => {
+test("the end of a run is described if it needs words", () => {
   const builder = new RowBuilder();
   const run = builder.run();
   const end = (given: Partial<Run>, silent = false) =>
@@ -54,7 +54,7 @@ test("a run that ended because something was refused says so", () => {
   expect(end({})?.text).toBe("“rm -rf build” was denied, and the agent stopped.");
 });
 
-test("an error that the agent has told in its own words is not told again", () => {
+test("an error that the agent has already shown is not repeated", () => {
   const builder = new RowBuilder();
   const run = { ...builder.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
   const answer = builder.message("assistant", "API Error: 400 no such model");

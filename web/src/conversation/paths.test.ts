@@ -9,7 +9,7 @@ test("a path within the workspace is shown without it", () => {
   expect(displayPath("/w/../etc/passwd", "/w")).toBe("/w/../etc/passwd");
 });
 
-test("a title that is the bare path of a file says what is done to it", () => {
+test("a title that is only a path gets a verb", () => {
   expect(displayTitle("/w/src/a.py", "edit", "/w")).toBe("Write src/a.py");
   expect(displayTitle("w/src/a.py", "read", "/w")).toBe("Read src/a.py");
   expect(displayTitle("/w/src/a.py", "other", "/w")).toBe("src/a.py");

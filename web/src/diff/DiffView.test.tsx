@@ -23,7 +23,7 @@ async function show(diff: DiffItem, layout: "unified" | "split" = "unified", lim
   return rendered.container;
 }
 
-test("changed lines are told apart, and changed words are marked", async () => {
+test("added and removed lines differ, and changed words are marked", async () => {
   const container = await show(item("let total = one;\n", "let total = two;\n"));
   expect(container.querySelector("tr.removed")?.textContent).toContain("let total = one;");
   expect(container.querySelector("tr.added")?.textContent).toContain("let total = two;");

@@ -20,7 +20,7 @@ const MANY = [
 ];
 const names = (settings: readonly Setting[]) => settings.map(({ id }) => id);
 
-test("what is changed most stands first, and what has no room is folded", () => {
+test("the settings that are changed most come first, and those without room are folded", () => {
   const { shown, folded } = arrangeSettings(MANY, 3);
   expect(names(shown)).toEqual(["model", "mode", "effort"]);
   expect(names(folded)).toEqual(["team", "fast"]);
@@ -32,12 +32,12 @@ test("one more is shown rather than folded alone", () => {
   expect(names(arrangeSettings(MANY, 0).shown)).toEqual([]);
 });
 
-test("what cannot be changed is left out", () => {
+test("settings that cannot be changed are left out", () => {
   expect(arrangeSettings([{ ...setting("x"), choices: [] }], 3).shown).toEqual([]);
   expect(names(arrangeSettings([{ ...setting("x"), choices: [], current: false }], 3).shown)).toEqual(["x"]);
 });
 
-test("a value is told by its name", () => {
+test("a value is shown by its name", () => {
   expect(settingValueLabel(setting("x"))).toBe("A");
   expect(settingValueLabel({ ...setting("x"), current: "z" })).toBe("z");
   expect(settingValueLabel({ ...setting("x"), current: null })).toBe("not set");

@@ -29,7 +29,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
   };
 }
 
-test("what needs a person comes first, then what runs, then the rest by day", () => {
+test("sessions that need the user come first, then running ones, then the rest by day", () => {
   const sessions = [
     session("done"),
     session("runs", { status: "running", connection: "connected" }),

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { splitByMarks } from "./snippet";
 
-test("what matched is marked within the words around it", () => {
+test("the match is marked within the words around it", () => {
   expect(splitByMarks("find this here", [[5, 9]])).toEqual([
     { text: "find ", isMatch: false },
     { text: "this", isMatch: true },

@@ -48,7 +48,7 @@ test("a link to a path opens the file at its line", async () => {
   expect(open).toHaveBeenCalledWith("src/parse.py", 12);
 });
 
-test("tables, lists, tasks and code are what they are", async () => {
+test("tables, lists, tasks and code are rendered as such", async () => {
   const container = await shown(
     "| a | b |\n|---|--:|\n| 1 | 2 |\n\n3. x\n4. y\n\n- [x] done\n\n```py title=x\na &amp; b\n```",
   );

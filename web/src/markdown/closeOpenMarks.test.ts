@@ -14,7 +14,7 @@ test("a link without its end is its label", () => {
   expect(closeOpenMarks("see [the do")).toBe("see the do");
 });
 
-test("what is complete stays as it is", () => {
+test("a complete text stays as it is", () => {
   for (const text of ["a **b** c", "a `b` c", "[a](b)", "a [b] c", "", "**a**\n\nb"])
     expect(closeOpenMarks(text)).toBe(text);
 });

@@ -58,7 +58,7 @@ test("a paragraph without an end is cut between words", () => {
   expect(unbroken.length).toBeGreaterThan(5);
 });
 
-test("a text that is not what it was before is cut anew", () => {
+test("a text that changed is split again", () => {
   const before = splitIntoPieces(TEXT);
   const other = TEXT.replace("Paragraph 0", "Another beginning");
   expect(splitIntoPieces(other, before).texts.join("")).toBe(other);

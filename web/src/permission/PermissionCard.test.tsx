@@ -45,7 +45,7 @@ async function card(
 const answers = (bridge: FakeBridge) =>
   bridge.requests.filter((one) => one.type === "permission.answer").map((one) => one.fields);
 
-test("what will happen stands before the ways to answer", async () => {
+test("the action is shown before the answers", async () => {
   await card();
   const text = drawn.container.textContent ?? "";
   expect(text.indexOf("rm -rf build")).toBeGreaterThan(-1);
@@ -103,7 +103,7 @@ test("where no rule can be made, why is said and nothing can be saved", async ()
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
 });
 
-test("what we ourselves ask about lasts only by a rule that was shown", async () => {
+test("a permission of the host is remembered only by a rule that was shown", async () => {
   await card({ origin: "files" });
   const buttons = [...drawn.container.querySelectorAll(".choices button, .own-choice button")].map((button) =>
     button.textContent?.trim(),
@@ -111,7 +111,7 @@ test("what we ourselves ask about lasts only by a rule that was shown", async ()
   expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always in this workspace…"]);
 });
 
-test("who may make no rules is offered none, and who may only look is told so", async () => {
+test("without the scope for rules none is offered, and a viewer is told so", async () => {
   await card({}, new FakeBridge({}), "prompt");
   expect(drawn.container.textContent).toContain("Allow once");
   expect(drawn.container.textContent).not.toContain("Always in this workspace");
@@ -124,7 +124,7 @@ test("who may make no rules is offered none, and who may only look is told so", 
   expect(answers(bridge)).toEqual([]);
 });
 
-test("what was left out of a long request can be asked for before it is answered", async () => {
+test("the rest of a long request can be loaded before it is answered", async () => {
   const row = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
   await card({ shortened: true }, new FakeBridge({ "session.row": { row } }));
   await drawn.press("Truncated: show all");
@@ -144,7 +144,7 @@ test("an answer that did not arrive can be given again", async () => {
   expect((drawn.find("1 Allow once") as HTMLButtonElement).disabled).toBe(false);
 });
 
-test("afterwards it tells what answered", async () => {
+test("afterwards it says how it was answered", async () => {
   await card({
     outcome: "selected",
     option_id: "once",

@@ -5,7 +5,7 @@ import { permissionAnswer, describeDecision, describePermission } from "./descri
 
 const builder = new RowBuilder();
 
-test("a rule that answered is named with where it stands", () => {
+test("a rule that answered is named with its source", () => {
   const decided = {
     ...DECIDED,
     decision: "allow",
@@ -17,7 +17,7 @@ test("a rule that answered is named with where it stands", () => {
   expect(describePermission(permission)).toBe("Allowed by the rule “allow execute git *” (workspace)");
 });
 
-test("a person's answer is told with the option they took", () => {
+test("a person's answer is described with the chosen option", () => {
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
   expect(describePermission(builder.permission("x", { outcome: "selected", option_id: "no", ...decided }))).toBe(
     "Denied by you",
@@ -30,7 +30,7 @@ test("a refusal is one whatever the agent calls its option", () => {
   expect(permissionAnswer(builder.permission("x"))).toBe("pending");
 });
 
-test("what nobody decided says nothing", () => {
+test("an undecided request has no description", () => {
   expect(describeDecision(DECIDED)).toBe("");
   expect(describeDecision({ ...DECIDED, decision: "deny", decided_by: "timeout" })).toBe(
     "Denied because nobody answered in time",

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { escapeInvisible } from "./escapeInvisible";
 
-test("what would hide or reorder a command is shown", () => {
+test("characters that would hide or reorder a command are shown", () => {
   expect(escapeInvisible("rm \u202egnp.exe\u200b")).toBe("rm ⟨U+202E⟩gnp.exe⟨U+200B⟩");
   expect(escapeInvisible("echo \u001b[8mhidden\r")).toBe("echo ⟨U+001B⟩[8mhidden⟨U+000D⟩");
 });

@@ -4,7 +4,7 @@ import { requestOf } from "./request";
 
 const of = (raw_input: unknown) => requestOf({ content: [], raw_input });
 
-test("a command is read out of what was sent, and all else stays to be seen", () => {
+test("a command is read from the request, and everything else is still shown", () => {
   expect(of({ command: "rm -rf build", cwd: "/w", timeout: 5 })).toMatchObject({
     command: "rm -rf build",
     folder: "/w",
@@ -22,7 +22,7 @@ test("the line that a shell is given is shown, not the shell", () => {
   expect(of({ command: ["bash", "-lc", "a", "b"] }).command).toBe("bash -lc a b");
 });
 
-test("what is not known is shown as it was sent", () => {
+test("an unknown request is shown as it was sent", () => {
   expect(of({ url: "https://example.com" })).toMatchObject({ command: null, rest: { url: "https://example.com" } });
   expect(of("text").rest).toBe("text");
   expect(of(null).rest).toBeNull();

@@ -50,7 +50,7 @@ test("an agent that is gone is said, with why, and can be restarted", () => {
   expect(availableActions(gone)).toEqual(expect.arrayContaining(["restart", "reload", "continue"]));
 });
 
-test("what helps most is offered first", () => {
+test("the most helpful action is offered first", () => {
   const problem = { kind: "", category: "", message: "no such program", guidance: "", stderr: "", install: null };
   const helps = (...actions: string[]) => agentNotice(live("error", { failure: { ...problem, actions } }))?.remedies;
   expect(helps("install", "settings", "restart")).toEqual(["settings", "reload", "restart"]);
@@ -58,13 +58,13 @@ test("what helps most is offered first", () => {
   expect(helps("restart", "settings")).toEqual(["reload", "restart", "settings"]);
 });
 
-test("what the agent cannot do is not offered", () => {
+test("an action that the agent does not support is not offered", () => {
   const offered = availableActions(live("connected", { capabilities: UNABLE }));
   expect(offered).not.toContain("fork");
   expect(offered).not.toContain("reload");
 });
 
-test("where an agent in a terminal is at work, it is said, and who knows that it has ended may continue", () => {
+test("an agent at work in a terminal is reported, and the session can be continued once it has ended", () => {
   const watched = live("watched", { can_resume: true });
   expect(agentNotice(watched)?.text).toContain("Another program is working");
   expect(availableActions(watched)).toContain("continue");

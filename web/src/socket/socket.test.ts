@@ -133,13 +133,13 @@ test("a control without an answer is sent again under the same command id", asyn
   await expect(done).resolves.toEqual({});
 });
 
-test("what only asks has no command id", () => {
+test("a read-only request has no command id", () => {
   line().greet();
   void socket.request("session.list", {});
   expect(line().of("session.list")[0]).not.toHaveProperty("command_id");
 });
 
-test("an error is given to who asked, and to nobody else", async () => {
+test("an error goes to its request, and to no other", async () => {
   line().greet();
   const bad = socket.request("session.close", { session_id: "s1" });
   const good = socket.request("session.close", { session_id: "s2" });
@@ -154,7 +154,7 @@ test("an error is given to who asked, and to nobody else", async () => {
   await expect(good).resolves.toEqual({});
 });
 
-test("who asks while the server is away hears that it was not done", async () => {
+test("a request while the server is away fails, and says that it was not carried out", async () => {
   drop();
   const done = socket.request("session.close", { session_id: "s1" });
   const rejection = expect(done).rejects.toThrow("cannot be reached");
@@ -173,7 +173,7 @@ test("an agent that takes minutes to start is waited for while the link is open"
   await expect(opened).resolves.toEqual({ session_id: "s9" });
 });
 
-test("what still comes of a stream that was left does not reach who follows it anew", () => {
+test("late messages of an ended subscription do not reach a new one", () => {
   const heard: StreamMessage[] = [];
   line().greet();
   const leave = socket.subscribe("session", "s1", { onMessage: () => undefined });
@@ -238,7 +238,7 @@ test("a line that never opens is given up, and another one is tried", () => {
   expect(socket.current().kind).toBe("open");
 });
 
-test("someone who looks need not wait for a line that broke without a word", () => {
+test("a silently broken connection is noticed when someone looks at the page", () => {
   line().greet();
   socket.check();
   vi.advanceTimersByTime(3_000);

@@ -57,7 +57,7 @@ test("a change of a row that was never loaded leaves no gap behind it", () => {
   expect(after.rows).toEqual(known.rows);
 });
 
-test("however often the page reconnects, to what it knows or to a new snapshot, it ends with the same rows", () => {
+test("however often the page reconnects, by cursor or by snapshot, it ends with the same rows", () => {
   for (let seed = 1; seed <= 200; seed++) {
     const next = numbers(seed);
     const first = snapshots[0] as (typeof snapshots)[number];
@@ -81,7 +81,7 @@ test("however often the page reconnects, to what it knows or to a new snapshot, 
   }
 });
 
-test("who loads the older rows later has all of them, whatever came in between", () => {
+test("older rows that are loaded later are complete, whatever came in between", () => {
   for (const early of snapshots.filter(({ newest }) => newest.more)) {
     for (const later of snapshots.filter(({ after }) => after >= early.after)) {
       let known = updates.slice(early.after, later.after).reduce(applyUpdate, applySnapshot(null, early.newest));
@@ -99,7 +99,7 @@ test("a state that is shown is never changed under the reader", () => {
   expect(shown).toEqual(copy);
 });
 
-test("more of a message leaves the other rows as they are, so that only one is drawn anew", () => {
+test("text that is appended leaves the other rows as they are, so that only one is rendered again", () => {
   const known = applySnapshot(null, (snapshots.at(-1) as (typeof snapshots)[number]).whole);
   const last = known.rows.messages.at(-1);
   const change = { op: "append", message_id: last?.id ?? "", text: "!", blocks: [] } as const;
@@ -134,13 +134,13 @@ test("of a long conversation the newest rows stay, and it is known where they be
   expect(trimRows(less)).toBe(less);
 });
 
-test("what was let go and is loaded again makes the conversation what it was", () => {
+test("dropped rows that are loaded again restore the conversation", () => {
   const { known } = long(1000);
   const less = trimRows(known);
   expect(prependHistory(less, history(known.rows, less.before)).rows).toEqual(known.rows);
 });
 
-test("what waits for an answer and what goes on is never let go, and still changes", () => {
+test("pending requests and unfinished rows are never dropped, and still change", () => {
   const { made, known } = long(1);
   const [run] = known.rows.runs;
   const call = made.call("execute", "make", { run_id: run?.id ?? "", status: "in_progress", ended_time: null });

@@ -47,7 +47,7 @@ test("the session that changed last is the first in the list", () => {
   expect(ids(later)).toEqual(["a", "b"]);
 });
 
-test("a session that was deleted is gone, even where the same message tells of a change to it", () => {
+test("a deleted session is removed, even if the same message has a change of it", () => {
   const later = reduce(listed, {
     type: "update",
     stream: "sessions",

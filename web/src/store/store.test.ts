@@ -31,7 +31,7 @@ function draw(): void {
   for (const act of frames.splice(0)) act();
 }
 
-test("however much comes between two frames of the screen, it is shown once", () => {
+test("all messages between two frames of the screen are shown at once", () => {
   let shown = 0;
   store.watch(() => shown++);
   store.follow("s1");
@@ -44,7 +44,7 @@ test("however much comes between two frames of the screen, it is shown once", ()
   expect(store.current().conversations.get("s1")?.rows).toEqual(vectors.rows);
 });
 
-test("who comes back to a conversation goes on behind all that came, drawn or not", () => {
+test("a conversation that is followed again continues after the last message, rendered or not", () => {
   store.follow("s1");
   tell(snapshot);
   tell(updates[1] as StreamMessage);
@@ -52,7 +52,7 @@ test("who comes back to a conversation goes on behind all that came, drawn or no
   expect(subscribed.at(-1)?.after).toBe(vectors.updates[1]?.cursor);
 });
 
-test("nothing is let go of a conversation while someone reads further up in it", () => {
+test("no rows of a conversation are dropped while someone reads further up", () => {
   store.follow("s1");
   tell(snapshot);
   draw();

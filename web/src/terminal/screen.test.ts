@@ -12,7 +12,7 @@ async function lines(text: string, columns?: number) {
 const texts = async (text: string, columns?: number) =>
   (await lines(text, columns)).map((line) => line.map((span) => span.text).join(""));
 
-test("colours are told, and end where they end", async () => {
+test("colours begin and end where the output says", async () => {
   const [line] = await lines("\u001b[1;31mFAILED\u001b[0m test");
   expect(line).toMatchObject([
     { text: "FAILED", style: { front: 1, bold: true } },

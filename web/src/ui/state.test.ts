@@ -9,7 +9,7 @@ test("a session whose last run was cut is over, and not cut off from its agent",
   expect(stateOf({ ...cut, connection: "connected" })).toBe("idle");
 });
 
-test("what waits for a person, or runs, counts before how the last run ended", () => {
+test("a pending request or a current run counts more than the end of the last run", () => {
   const failed = { connection: "connected", run_status: "error" } as const;
   expect(stateOf({ ...failed, status: "running", waiting: 1 })).toBe("waiting");
   expect(stateOf({ ...failed, status: "running" })).toBe("running");
