@@ -147,7 +147,7 @@ def test_of_any_document_that_parses_every_key_has_a_line(text: str) -> None:
 
 
 @given(st.text("ab[]{}=.,#\"'\\\n 1"))
-def test_the_line_finder_never_raises_whatever_the_text(text: str) -> None:
+def test_the_line_finder_never_raises_for_any_text(text: str) -> None:
     key_lines(text)
 
 
@@ -158,7 +158,7 @@ def test_a_text_nested_beyond_reason_is_an_error_with_the_file() -> None:
         parse_document("deep.toml", text.encode())
 
 
-def test_a_missing_value_is_placed_at_what_should_contain_it() -> None:
+def test_a_missing_value_is_reported_at_its_parent() -> None:
     document = Document("x.toml", "[a.b]\nc = 1\n")
     assert KeyPath(document, ("a", "b", "d")).where == "x.toml:1"
     assert KeyPath(document, ("z",)).where == "x.toml"

@@ -53,7 +53,7 @@ def values_of(path: Path) -> Iterator[WireStruct]:
 
 
 @pytest.mark.skipif(not RECORDINGS, reason=f"no recordings in {FOLDER}: set DRAGOMAN_RECORDINGS to their folder")
-def test_all_that_was_recorded_comes_back_but_for_what_the_sdk_has_no_words_for() -> None:
+def test_recorded_values_come_back_except_kinds_that_the_sdk_lacks() -> None:
     dropped: set[str] = set()
     unknown: set[str] = set()
     count = 0
@@ -86,7 +86,7 @@ def test_all_that_was_recorded_comes_back_but_for_what_the_sdk_has_no_words_for(
 # -- which types there are
 
 
-def test_the_types_that_the_sdk_lacks_are_known_one_by_one() -> None:
+def test_the_types_that_the_sdk_lacks_are_listed() -> None:
     own = [
         name
         for name, value in vars(vocabulary).items()
@@ -274,7 +274,7 @@ def test_null_that_clears_differs_from_absence() -> None:
     assert clears != silent
 
 
-def test_what_was_made_by_the_sdk_is_read() -> None:
+def test_values_made_by_the_sdk_are_converted() -> None:
     chunk = acp.from_sdk(sdk.update_agent_message_text("hi"))
     assert chunk == vocabulary.AgentMessageChunk(content=vocabulary.TextContent(text="hi"))
     plain = acp.from_sdk(schema.ToolCall(tool_call_id="1", title="Edit"))
@@ -296,7 +296,7 @@ def test_a_kind_that_the_sdk_lacks_is_refused_by_name() -> None:
         acp.to_sdk(vocabulary.Notice(severity="info", title="hi"))
 
 
-def test_a_value_that_holds_such_a_kind_is_refused_with_its_place() -> None:
+def test_a_value_that_contains_such_a_kind_is_refused_with_its_path() -> None:
     update = vocabulary.Notice(severity="info", title="hi")
     with pytest.raises(acp.UnknownToSdk, match="update"):
         acp.to_sdk(vocabulary.SessionNotification(session_id="s", update=update))

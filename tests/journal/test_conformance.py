@@ -53,7 +53,7 @@ async def test_frames_are_read_as_they_were_written(journal: Journal) -> None:
     assert await all_entries(journal) == entries
 
 
-async def test_a_cursor_goes_on_where_it_was_given(journal: Journal) -> None:
+async def test_a_cursor_continues_where_it_was_returned(journal: Journal) -> None:
     await register_c1(journal)
     entries = [entry(n, session=None if n % 3 else "s2") for n in range(1, 21)]
     for begin in range(0, 20, 4):
@@ -92,7 +92,7 @@ async def test_a_gap_or_a_double_is_refused_and_nothing_of_it_is_written(journal
     assert [one.n for one in await all_entries(journal)] == [1, 2]
 
 
-async def test_a_connection_has_to_be_told_first(journal: Journal) -> None:
+async def test_a_connection_must_be_registered_first(journal: Journal) -> None:
     with pytest.raises(OutOfOrder, match="not known"):
         await journal.append([entry(1)])
 
@@ -125,7 +125,7 @@ async def test_a_value_that_cannot_be_stored_harms_no_other(journal: Journal, od
     assert [one.n for one in await all_entries(journal) if one.connection_id == "c1"] == [1, 2]
 
 
-async def test_what_is_known_of_a_connection_is_kept(journal: Journal) -> None:
+async def test_the_details_of_a_connection_are_stored(journal: Journal) -> None:
     await journal.register_connection(Connection(id="c1", agent="demo", at=5.0))
     connection = Connection(
         id="c1", agent="demo", at=5.0, protocol_version=1, capabilities=msgspec.Raw(b'{"loadSession":true}')
@@ -144,7 +144,7 @@ async def test_after_its_end_a_journal_says_so(journal: Journal) -> None:
     await journal.close()
 
 
-async def test_a_line_too_long_to_keep_and_the_answer_in_its_place_are_kept(journal: Journal) -> None:
+async def test_an_oversized_line_and_the_error_that_replaces_it_are_stored(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     request_id = talk.prompt("x")
     long = Oversized(99, "00ff", b"\xffhead", b"tail")
@@ -160,7 +160,7 @@ async def test_a_line_too_long_to_keep_and_the_answer_in_its_place_are_kept(jour
 # -- subscriptions
 
 
-async def test_a_reader_gets_what_is_stored_and_then_what_comes(journal: Journal) -> None:
+async def test_a_subscriber_gets_stored_entries_and_then_new_ones(journal: Journal) -> None:
     await register_c1(journal)
     await journal.append([entry(n) for n in range(1, 6)])
     seen: list[Entry] = []
@@ -184,7 +184,7 @@ async def test_readers_of_every_speed_see_all_of_it_once(journal: Journal) -> No
     assert all([one.n for one in seen] == list(range(1, 41)) for seen in everything)
 
 
-async def test_who_returns_with_a_cursor_misses_nothing_and_sees_nothing_twice(journal: Journal) -> None:
+async def test_a_reader_that_returns_with_a_cursor_misses_nothing_and_sees_nothing_twice(journal: Journal) -> None:
     await register_c1(journal)
     seen: list[Entry] = []
     cursor: Cursor | None = None
@@ -259,7 +259,7 @@ async def test_rows_are_committed_with_their_frames(journal: Journal) -> None:
     assert await maintenance.verify(journal) == []
 
 
-async def test_a_session_is_named_by_the_first_words_to_the_agent_and_by_a_command_where_there_are_none(
+async def test_a_session_is_named_by_its_first_prompt_or_else_by_a_command(
     journal: Journal,
 ) -> None:
     async def named() -> str:
@@ -282,7 +282,7 @@ async def test_a_session_is_named_by_the_first_words_to_the_agent_and_by_a_comma
     assert await named() == "/etc/hosts has two lines too many"
 
 
-async def test_a_command_with_words_that_the_agent_answered_names_a_session(journal: Journal) -> None:
+async def test_a_command_with_text_that_the_agent_answered_names_a_session(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     talk.turn("/review the last commit", "it is fine")
     talk.turn("thanks", "you are welcome")
@@ -351,7 +351,7 @@ async def test_files_terminals_and_questions_have_their_rows(journal: Journal) -
     assert await maintenance.verify(journal) == []
 
 
-async def test_numbers_that_no_column_holds_are_kept(journal: Journal) -> None:
+async def test_numbers_too_large_for_a_column_are_stored(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     params = {"sessionId": "a", "path": "/x", "line": 2**31}
     talk.frame("in", {"id": 2**70, "method": "fs/read_text_file", "params": params}, "agent")
@@ -371,7 +371,7 @@ async def test_rows_of_entries_that_came_without_are_made_when_asked_for(journal
     assert await maintenance.verify(journal) == []
 
 
-async def test_a_record_that_is_loaded_goes_on_where_it_was(journal: Journal) -> None:
+async def test_a_loaded_record_continues_where_it_was(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     talk.turn("first", "one", "two")
     talk.say("un")
@@ -404,7 +404,7 @@ async def test_rebuilt_rows_are_the_same_rows(journal: Journal) -> None:
     assert await maintenance.verify(journal) == []
 
 
-async def test_a_session_that_goes_on_while_it_is_verified_is_all_right(
+async def test_a_session_that_grows_while_it_is_verified_has_no_defects(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await Talk.begin(journal)
@@ -432,7 +432,7 @@ async def test_the_session_with_the_latest_frame_is_listed_first(journal: Journa
     assert [one.id for one in await journal.sessions()] == ["s2", "s1", "s3"]
 
 
-async def test_what_load_tells_again_adds_no_rows_where_it_is_known(journal: Journal) -> None:
+async def test_a_replayed_history_that_is_recorded_adds_no_rows(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     talk.turn("hello", "hi")
     await talk.commit()
@@ -450,7 +450,7 @@ async def test_what_load_tells_again_adds_no_rows_where_it_is_known(journal: Jou
     assert await maintenance.verify(journal) == []
 
 
-async def test_what_load_tells_of_a_session_that_is_new_here_is_its_history(journal: Journal) -> None:
+async def test_a_replayed_history_of_a_new_session_adds_its_rows(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     talk.update("user_message_chunk", "replay", content={"type": "text", "text": "hello"})
     talk.say("hi", "replay")
@@ -570,7 +570,7 @@ async def test_a_reader_of_a_session_learns_of_its_end(journal: Journal) -> None
     assert kinds[-1] == "_dragoman/tombstone"
 
 
-async def test_a_cursor_outlives_what_it_pointed_at(journal: Journal) -> None:
+async def test_a_cursor_outlives_its_entry(journal: Journal) -> None:
     await register_c1(journal)
     await journal.append([entry(1, session="s1"), entry(2, session="s2")])
     cursor = await journal.cursor()
@@ -632,7 +632,7 @@ async def test_a_command_that_is_sent_twice_is_done_once(journal: Journal) -> No
     assert await journal.command_state("k2") is None
 
 
-async def test_what_a_dead_owner_took_and_did_not_do_is_taken_by_the_next(journal: Journal) -> None:
+async def test_commands_that_a_dead_owner_did_not_carry_out_go_to_the_next(journal: Journal) -> None:
     for name in ("p1", "p2"):
         await journal.heartbeat(process(name))
     epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
@@ -708,7 +708,7 @@ async def found(journal: Journal, text: str, **filters: Any) -> list[tuple[str, 
         ("c* OR NEAR(", set()),
     ],
 )
-async def test_words_are_found_in_parts_and_in_any_script(
+async def test_the_search_finds_parts_of_words_in_any_script(
     library: Journal, text: str, expected: set[tuple[str, str]]
 ) -> None:
     hits = await found(library, text)
@@ -728,7 +728,7 @@ async def test_search_can_be_narrowed(library: Journal) -> None:
     assert len(await found(library, "config", limit=1)) == 1
 
 
-async def test_the_best_is_first_and_shows_where_it_matched(library: Journal) -> None:
+async def test_the_best_hit_is_first_and_shows_its_match(library: Journal) -> None:
     [best, *_] = await library.search(query("config"))
     assert best.snippet == "config config config"
     assert [best.snippet[begin:end] for begin, end in best.marks] == ["config"] * 3
@@ -794,7 +794,7 @@ async def test_an_owner_s_own_command_is_stored_as_taken_and_offered_to_the_next
     assert await journal.command_state("c2") is None
 
 
-async def test_a_sent_command_wakes_those_who_wait_for_commands(journal: Journal) -> None:
+async def test_a_sent_command_wakes_the_subscribers_of_the_inbox(journal: Journal) -> None:
     async with asyncio.timeout(20):
         waking = journal.command_changes()
         await anext(waking)

@@ -36,7 +36,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
+def test_a_stored_message_is_read_back_unchanged(line: bytes) -> None:
     messages = read_messages("in", line)
     assert messages
     for message in messages:
@@ -48,7 +48,7 @@ def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
             assert again == message
 
 
-def test_an_answer_knows_what_it_answers() -> None:
+def test_an_answer_has_the_method_of_its_request() -> None:
     conversation = ConnectionReader()
     conversation.read("out", b'{"jsonrpc":"2.0","id":5,"method":"session/new","params":{}}')
     [reply] = conversation.read("in", b'{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s"}}')
@@ -70,7 +70,7 @@ def test_an_agents_method_that_sounds_like_ours_is_no_harm() -> None:
         assert isinstance(read_message(entry_of(message)), Noise | Notification)
 
 
-def test_a_line_too_long_to_keep_is_kept_as_what_is_known_of_it() -> None:
+def test_an_oversized_line_is_stored_as_length_digest_and_beginning() -> None:
     long = Oversized(10**9, "ab" * 32, b"\xff{head", b"tail}\xfe")
     assert read_message(entry_of(long)) == long
 
@@ -100,7 +100,7 @@ def test_kinds_are_those_of_the_wire() -> None:
         ({"id": 1, "method": "terminal/create", "params": {}}, "in"),
     ],
 )
-def test_an_import_is_heard_from_whoever_can_have_said_it(frame: dict[str, Any], direction: str) -> None:
+def test_the_direction_of_an_imported_frame_follows_from_its_method(frame: dict[str, Any], direction: str) -> None:
     [message] = read_messages("in", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
     assert direction_of("import", message) == direction
     if isinstance(message, Request):

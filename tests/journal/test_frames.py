@@ -62,7 +62,7 @@ async def written(path: Path, entries: Sequence[Entry]) -> SqliteJournal:
 
 @settings(deadline=None)
 @given(stretches=_stretches, limit=st.integers(1, 6))
-def test_what_is_read_by_pages_is_what_was_written(
+def test_pages_return_what_was_written(
     tmp_path_factory: pytest.TempPathFactory,
     stretches: list[tuple[int, str, str | None, str, bytes]],
     limit: int,
@@ -79,7 +79,7 @@ def test_what_is_read_by_pages_is_what_was_written(
     asyncio.run(run())
 
 
-async def test_pages_of_frames_that_are_alike_leave_out_what_was_deleted_among_them(tmp_path: Path) -> None:
+async def test_pages_of_uniform_frames_leave_out_deleted_ones(tmp_path: Path) -> None:
     kind = "agent_message_chunk"
     stretches = [(20, "c1", "s1", kind, b"{}"), (3, "c1", "s2", kind, b"{}"), (20, "c1", "s1", kind, b"{}")]
     entries = entries_of(stretches)
@@ -90,7 +90,7 @@ async def test_pages_of_frames_that_are_alike_leave_out_what_was_deleted_among_t
             assert (await read(journal, session_id, 5))[: len(expected)] == expected
 
 
-async def test_what_came_while_the_pages_before_it_were_read_is_read_too(tmp_path: Path) -> None:
+async def test_frames_appended_during_reading_are_read_too(tmp_path: Path) -> None:
     entries = entries_of([(20, "c1", "s1", "agent_message_chunk", b"{}")])
     async with await written(tmp_path / "journal.db", entries[:12]) as journal:
         first = await journal.read(limit=6)
@@ -100,7 +100,7 @@ async def test_what_came_while_the_pages_before_it_were_read_is_read_too(tmp_pat
         assert [*first.entries, *second.entries, *rest.entries] == entries
 
 
-async def test_who_reads_one_session_is_given_nothing_of_another_that_is_read_meanwhile(tmp_path: Path) -> None:
+async def test_reading_one_session_returns_nothing_of_another_read_at_the_same_time(tmp_path: Path) -> None:
     kind = "agent_message_chunk"
     entries = entries_of([(20, "c1", "s2", kind, b"{}"), (20, "c1", "s1", kind, b"{}")])
     async with await written(tmp_path / "journal.db", entries) as journal:

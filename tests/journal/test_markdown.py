@@ -110,7 +110,7 @@ def test_output_that_was_truncated_says_so() -> None:
     assert "```text\n[…]\nthe end\n```" in written(terminals=[terminal(1, output="the end\n", truncated=True)])
 
 
-def test_a_terminal_stands_with_the_tool_call_that_shows_it_and_only_there() -> None:
+def test_a_terminal_is_shown_with_its_tool_call_only() -> None:
     text = written(
         tool_calls=[tool_call(1, kind="execute", title="Build", content=(acp.Terminal(terminal_id="x"),))],
         terminals=[
@@ -188,7 +188,7 @@ def test_figures_that_the_agent_reported_are_stated_and_no_others() -> None:
     )
 
 
-def test_a_run_that_goes_on_has_no_end() -> None:
+def test_an_active_run_has_no_end() -> None:
     assert "*" not in written(runs=[rows.Run(id="r1", time=0.0)])
 
 

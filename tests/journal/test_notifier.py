@@ -85,7 +85,7 @@ async def test_a_commit_of_another_process_wakes_all() -> None:
     notifier.close()
 
 
-async def test_a_commit_while_nobody_listened_wakes_the_next_subscriber() -> None:
+async def test_a_commit_without_subscribers_wakes_the_next_one() -> None:
     version = 1
     steps = PollSteps()
     notifier = ChangeNotifier(lambda: version, steps.wait)

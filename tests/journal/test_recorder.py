@@ -123,7 +123,7 @@ class BusyJournal(SlowJournal):
         return cursor
 
 
-async def test_a_flush_waits_until_commits_are_reported_even_after_others_had_their_turn() -> None:
+async def test_a_flush_waits_until_commits_are_reported_even_behind_other_connections() -> None:
     committed: list[RecordedFrame] = []
     journal = BusyJournal()
     recorder = await begin_on(journal, committed)
@@ -138,7 +138,7 @@ async def test_a_flush_waits_until_commits_are_reported_even_after_others_had_th
         await asyncio.gather(*journal.others)
 
 
-async def test_what_could_not_be_written_is_written_later_and_nothing_before_it() -> None:
+async def test_frames_that_could_not_be_written_are_written_later_in_order() -> None:
     committed: list[RecordedFrame] = []
     journal, recorder = await begin(committed)
     journal.failing = True
@@ -159,7 +159,7 @@ async def test_what_could_not_be_written_is_written_later_and_nothing_before_it(
     await recorder.ready()
 
 
-async def test_frames_of_no_session_are_kept_too() -> None:
+async def test_frames_without_a_session_are_stored_too() -> None:
     journal, recorder = await begin([])
     recorder.add("agent", chunk("a"), 1.0)
     journal.allowed.release()
@@ -168,7 +168,7 @@ async def test_frames_of_no_session_are_kept_too() -> None:
     assert await journal.session_ids() == []
 
 
-async def test_what_was_added_with_a_frame_comes_back_with_it() -> None:
+async def test_the_context_of_a_frame_comes_back_with_it() -> None:
     committed: list[RecordedFrame] = []
     journal, recorder = await begin(committed)
     contexts = [object() for _ in range(3)]

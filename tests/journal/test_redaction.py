@@ -44,11 +44,11 @@ def sent(frame: dict[str, Any]) -> Message:
         {"method": "session/cancel", "params": {"sessionId": "a"}},
     ],
 )
-def test_what_has_no_secret_is_kept_as_it_is(frame: dict[str, Any]) -> None:
+def test_a_message_without_a_secret_is_stored_unchanged(frame: dict[str, Any]) -> None:
     assert redact(sent(frame), PLANTED) is None
 
 
-def test_a_secret_is_kept_by_its_name() -> None:
+def test_a_secret_is_replaced_by_its_name() -> None:
     line = redact(sent({"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}), {})
     assert line is not None
     servers = msgspec.json.decode(line)["params"]["mcpServers"]
@@ -73,7 +73,7 @@ def test_a_secret_is_kept_by_its_name() -> None:
         ({"_meta": {"k": "{}"}}, {"_meta": {"_dragoman": "[secret:_meta]"}}),
     ],
 )
-def test_a_secret_in_the_address_arguments_or_meta_of_a_server_is_not_kept(
+def test_a_secret_in_the_url_arguments_or_meta_of_a_server_is_not_stored(
     server: dict[str, Any], kept_as: dict[str, Any]
 ) -> None:
     planted = msgspec.json.decode(msgspec.json.encode(server).replace(b"{}", b"hunter2"))
@@ -106,7 +106,7 @@ async def test_planted_secrets_are_found_nowhere_in_the_files(tmp_path: Path) ->
         assert found_in(tmp_path) == []
 
 
-async def test_a_long_answer_is_kept_as_length_and_digest(tmp_path: Path) -> None:
+async def test_a_long_answer_is_stored_as_length_and_digest(tmp_path: Path) -> None:
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         talk = await Talk.begin(journal)
         talk.prompt("read it")

@@ -49,7 +49,7 @@ async def test_small_requests_do_not_wait() -> None:
     assert len(set(when)) == 1
 
 
-async def test_a_single_caller_never_waits_however_much_it_has() -> None:
+async def test_a_single_caller_never_waits_for_any_size() -> None:
     scheduler = FairScheduler(asyncio.get_running_loop())
     rounds = Rounds()
     for _ in range(5):
@@ -60,7 +60,7 @@ async def test_a_single_caller_never_waits_however_much_it_has() -> None:
     rounds.stop()
 
 
-async def test_a_cancelled_caller_holds_up_nobody() -> None:
+async def test_a_cancelled_caller_delays_no_other() -> None:
     scheduler = FairScheduler(asyncio.get_running_loop())
 
     async def too_much() -> None:

@@ -55,9 +55,7 @@ async def test_everything_is_there_when_the_file_is_opened_again(path: Path) -> 
         assert await maintenance.verify(journal) == []
 
 
-async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_bulk_appends_store_the_same_as_single_ones(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames and rows of a bulk are made ready aside; those of a moment are not."""
     stored: list[list[tuple[Any, ...]]] = []
     for much in (0, 2**62):
@@ -111,7 +109,7 @@ async def test_the_file_is_for_its_owner_alone(path: Path) -> None:
             assert file.stat().st_mode & 0o077 == 0, file
 
 
-async def test_each_commit_is_synced_where_power_may_fail(path: Path) -> None:
+async def test_each_commit_is_synced_with_durability_power(path: Path) -> None:
     for durability, level in (("process", 1), ("power", 2)):
         connection = schema.connect(path, durability)  # type: ignore[arg-type]  # of the two
         assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
@@ -122,7 +120,7 @@ async def test_each_commit_is_synced_where_power_may_fail(path: Path) -> None:
         assert len(await all_entries(journal)) == 1
 
 
-async def test_rows_of_another_version_are_made_anew(path: Path) -> None:
+async def test_rows_of_another_version_are_rebuilt(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         for name in ("s1", "s2"):
             talk = await Talk.begin(journal, name)
@@ -221,7 +219,7 @@ async def writer(path: Path, connection: str, count: int) -> AsyncIterator[async
         await process.wait()
 
 
-async def test_a_reader_follows_what_another_process_writes(path: Path) -> None:
+async def test_a_reader_follows_the_writes_of_another_process(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal, asyncio.timeout(50):
         seen: list[Entry] = []
         pages = journal.subscribe(limit=50)
@@ -277,7 +275,7 @@ async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path)
 # -- what goes wrong
 
 
-async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path: Path) -> None:
+async def test_a_full_disk_raises_and_the_append_can_be_repeated(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         talk = await Talk.begin(journal)
         await talk.commit()
@@ -341,7 +339,7 @@ def lock_up(folder: Path) -> None:
     folder.chmod(0o555)
 
 
-async def test_a_file_that_may_not_be_written_is_said_so(open_folder: Path) -> None:
+async def test_a_read_only_file_raises(open_folder: Path) -> None:
     path = open_folder / "journal.db"
     async with await SqliteJournal.open(path) as journal:
         await register_c1(journal)
@@ -362,7 +360,7 @@ def damage(path: Path) -> None:
         file.write(os.urandom(size // 4))
 
 
-async def test_a_damaged_page_is_said_so(path: Path) -> None:
+async def test_a_damaged_page_raises(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         talk = await Talk.begin(journal)
         talk.turn("go", *(f"word {n} " for n in range(3000)))

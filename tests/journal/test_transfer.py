@@ -44,7 +44,7 @@ async def source() -> MemoryJournal:
     return journal
 
 
-async def test_a_trusted_import_is_what_was_exported(source: MemoryJournal, journal: Journal) -> None:
+async def test_a_trusted_import_equals_the_export(source: MemoryJournal, journal: Journal) -> None:
     lines = await exported(source)
     done = await import_lines(journal, lines, new_id=names(), trusted=True)
     assert (set(done.sessions), done.left_out) == ({"s1", "s2"}, [])
@@ -70,7 +70,7 @@ async def test_one_session_can_be_exported_alone(source: MemoryJournal, journal:
     assert {one.origin for one in await all_entries(journal)} == {"host", "import"}
 
 
-async def test_an_export_of_one_session_tells_of_its_own_connections_alone(source: MemoryJournal) -> None:
+async def test_an_export_of_one_session_has_only_its_own_connections(source: MemoryJournal) -> None:
     lines = [msgspec.json.decode(line) for line in await exported(source, "s2")]
     connections = {line["id"] for line in lines if line["dir"] == "connection"}
     assert connections == {line["connection"] for line in lines if "connection" in line}
@@ -126,7 +126,7 @@ async def test_a_forged_import_changes_nothing_that_is_here(journal: Journal) ->
 
 
 @pytest.mark.parametrize("origin", ["host", "replay", "agent"])
-async def test_what_it_takes_to_continue_a_session_is_not_believed_of_a_file(journal: Journal, origin: str) -> None:
+async def test_the_resume_data_in_a_file_is_not_trusted(journal: Journal, origin: str) -> None:
     """A handle names the command that is run: who could forge one could have anything run."""
     handle = '{"session_id":"new","agent_session_id":"a","command":["rm","-r","/"],"cwd":"/"}'
     note = notes.SessionOpened(agent="evil", cwd="/", handle=handle)
@@ -141,7 +141,7 @@ async def test_what_it_takes_to_continue_a_session_is_not_believed_of_a_file(jou
     assert [one.origin for one in await all_entries(journal)] == ["host", "import"]
 
 
-async def test_what_is_here_already_is_left_as_it_is(source: MemoryJournal, journal: Journal) -> None:
+async def test_an_existing_session_is_left_unchanged(source: MemoryJournal, journal: Journal) -> None:
     lines = await exported(source)
     await import_lines(journal, lines, new_id=names("a"))
     before = await all_entries(journal)

@@ -33,7 +33,7 @@ def runs(*usages: Usage | None, cumulative: bool = False) -> list[RunUsage]:
     return list(usage_by_run(SESSION, summary(*usages), cumulative=cumulative))
 
 
-def test_what_nobody_reported_is_no_zero() -> None:
+def test_an_unreported_figure_is_not_zero() -> None:
     one = sum_usage(runs(None, None))
     assert one.runs == 2
     assert set(one.figures.values()) == {None}
@@ -60,7 +60,7 @@ def test_costs_are_the_sessions_so_far_and_counted_once() -> None:
     assert sum_usage(runs(cost(0.5), None, cost(1.0))).cost == {"USD": 1.0}
 
 
-def test_a_cost_that_went_down_began_anew() -> None:
+def test_a_cost_that_decreased_was_reset() -> None:
     assert sum_usage(runs(cost(2.0), cost(0.5))).cost == {"USD": 2.5}
 
 
@@ -68,7 +68,7 @@ def test_currencies_are_never_added_to_each_other() -> None:
     assert sum_usage([*runs(cost(2.0)), *runs(cost(3.0, "EUR"))]).cost == {"USD": 2.0, "EUR": 3.0}
 
 
-def test_tokens_that_an_agent_adds_up_are_taken_apart() -> None:
+def test_accumulated_tokens_are_split_by_run() -> None:
     reports = (Usage(input_tokens=10), None, Usage(input_tokens=25))
     assert sum_usage(runs(*reports, cumulative=True)).figures["input_tokens"] == 25
     assert sum_usage(runs(*reports)).figures["input_tokens"] == 35

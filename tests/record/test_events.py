@@ -45,7 +45,7 @@ async def test_run_started_is_the_first_and_carries_the_prompt_as_it_was_sent() 
     assert started.time > 0
 
 
-async def test_assistant_delta_is_a_piece_of_the_words() -> None:
+async def test_assistant_delta_is_a_piece_of_the_text() -> None:
     async def script(turn: Turn) -> None:
         await turn.say("one ")
         await turn.say("two")
@@ -68,7 +68,7 @@ async def test_reasoning_delta_is_a_piece_of_the_thoughts() -> None:
     assert delta.message_id != only(emitted, events.AssistantDelta).message_id
 
 
-async def test_assistant_message_has_the_whole_text_and_what_is_not_text() -> None:
+async def test_assistant_message_has_the_whole_text_and_other_content() -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
     async def script(turn: Turn) -> None:
@@ -158,7 +158,7 @@ async def test_a_removed_plan_says_so() -> None:
     assert only(emitted, events.ProviderEvent).kind == "plan_removed"
 
 
-async def test_usage_updated_has_what_was_reported_and_nothing_else() -> None:
+async def test_usage_updated_has_only_reported_figures() -> None:
     async def script(turn: Turn) -> object:
         await turn.say("hi")
         await turn.update("usage_update", used=10, size=100)
@@ -223,7 +223,7 @@ async def test_permission_resolved_names_who_decided_and_why() -> None:
         ("never_heard_of", {"anything": [1, None]}),
     ],
 )
-async def test_provider_event_carries_what_no_other_event_does(kind: str, fields: dict[str, Any]) -> None:
+async def test_provider_event_carries_updates_without_an_event(kind: str, fields: dict[str, Any]) -> None:
     async def script(turn: Turn) -> None:
         await turn.say("hi")
         await turn.update(kind, **fields)
@@ -433,11 +433,11 @@ async def test_events_become_json_and_back() -> None:
         assert "line" not in plain
 
 
-def test_the_end_of_a_run_is_left_to_the_run_to_tell() -> None:
+def test_the_end_of_a_run_is_reported_by_the_run() -> None:
     assert event_from_fact(facts.RunEnded(rows.Run(id="r", time=0.0)), 0.0, "s", "r", None) is None
 
 
-def test_the_end_of_the_users_own_words_is_no_event() -> None:
+def test_the_end_of_a_user_message_is_no_event() -> None:
     message = rows.Message(
         id="m", kind="user", run_id=None, message_id=None, time=0.0, replayed=True, body=GrowingText()
     )

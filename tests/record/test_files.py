@@ -62,7 +62,7 @@ def test_a_new_file_has_a_diff_without_an_old_text() -> None:
     assert only_file(tape).old_size is None
 
 
-def test_where_the_old_text_is_not_known_no_diff_is_made_up() -> None:
+def test_without_the_old_text_there_is_no_diff() -> None:
     unnoted, no_text = Tape(), Tape()
     write(unnoted, "new\n")
     unnoted.reply("w")
@@ -111,7 +111,7 @@ def test_a_write_that_did_not_happen_says_whether_it_was_refused_or_failed(
     assert (ended.file_call.status, ended.file_call.error) == (status, "told so")
 
 
-def test_a_file_whose_name_is_no_utf8_is_noted_all_the_same() -> None:
+def test_a_file_whose_name_is_no_utf8_is_recorded() -> None:
     tape = Tape()
     write(tape, "new")
     tape.note(notes.file_note("w", "/ws/caf\udce9", "old"))
@@ -138,7 +138,7 @@ def test_an_id_that_is_used_again_begins_another_call() -> None:
     assert (second.status, second.decided_by) == ("done", None)
 
 
-def test_what_a_lost_connection_left_open_is_not_the_next_ones() -> None:
+def test_open_requests_of_a_lost_connection_are_not_the_next_ones() -> None:
     tape = Tape()
     write(tape, "one")
     tape.note(notes.PermissionRequested("w", "files", "Write", "edit", ()))

@@ -47,7 +47,7 @@ def test_chunks_of_a_kind_make_one_message() -> None:
     assert texts(tape) == [("user", "do it"), ("thought", "ab"), ("assistant", "cd"), ("thought", "e")]
 
 
-def test_another_message_id_is_another_message_and_none_goes_on() -> None:
+def test_another_message_id_begins_a_message_and_none_continues_it() -> None:
     tape = Tape()
     tape.say("a", messageId="1")
     tape.say("b")
@@ -56,7 +56,7 @@ def test_another_message_id_is_another_message_and_none_goes_on() -> None:
     assert texts(tape) == [("assistant", "abc"), ("assistant", "d")]
 
 
-def test_words_after_a_tool_call_are_another_message() -> None:
+def test_text_after_a_tool_call_is_another_message() -> None:
     tape = Tape()
     tape.say("a")
     tape.tool("t")
@@ -66,7 +66,7 @@ def test_words_after_a_tool_call_are_another_message() -> None:
     assert texts(tape) == [("assistant", "a"), ("assistant", "bc")]
 
 
-def test_an_agent_that_gives_ids_says_itself_where_a_message_ends() -> None:
+def test_message_ids_decide_where_a_message_ends() -> None:
     tape = Tape()
     tape.say("a", messageId="1")
     tape.tool("t")
@@ -176,7 +176,7 @@ def test_an_update_replaces_content_and_leaves_what_it_does_not_name() -> None:
     assert [location.path for location in call.locations] == ["/x"]
 
 
-def test_what_a_command_of_the_agents_own_wrote_is_gathered_with_how_it_ended() -> None:
+def test_the_output_and_exit_of_an_agents_own_command_are_collected() -> None:
     """Codex and pi tell it beside the protocol, piece by piece, under two names."""
     tape = Tape()
     tape.tool("t", content=[{"type": "terminal", "terminalId": "t"}], _meta={"terminal_info": {"terminal_id": "t"}})
@@ -266,7 +266,7 @@ Act = Callable[[Tape], object]
         (lambda tape: tape.update("plan", entries=[]), False),
     ],
 )
-def test_an_end_turn_without_word_thought_tool_or_plan_is_silent(act: Act, silent: bool) -> None:
+def test_an_end_turn_without_text_thought_tool_or_plan_is_silent(act: Act, silent: bool) -> None:
     tape = Tape()
     run = tape.prompt()
     act(tape)
@@ -297,7 +297,7 @@ def test_overlapping_prompts_end_each_by_its_own_answer() -> None:
     assert tape.fold.run is None
 
 
-def test_a_prompt_that_spoke_before_another_began_is_not_silent() -> None:
+def test_a_run_with_text_before_another_prompt_is_not_silent() -> None:
     tape = Tape()
     first = tape.prompt("a")
     tape.say("hi")
@@ -323,7 +323,7 @@ def test_an_error_is_an_error_and_cancelled_by_its_code() -> None:
     assert second.status == "cancelled"
 
 
-def test_a_cut_run_is_recorded_as_cut_once() -> None:
+def test_an_interrupted_run_is_recorded_once() -> None:
     tape = Tape()
     run = tape.prompt()
     tape.say("half")
@@ -392,7 +392,7 @@ def test_a_usage_update_without_cost_keeps_the_cost() -> None:
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-def test_what_comes_between_load_and_the_next_prompt_is_replay(method: str) -> None:
+def test_frames_between_load_and_the_next_prompt_are_replay(method: str) -> None:
     tape = Tape()
     request_id = tape.ask(method, cwd="/", mcpServers=[])
     tape.user("old question")
@@ -423,7 +423,7 @@ def test_a_replayed_tool_id_may_repeat_in_a_later_turn() -> None:
     assert len(tape.fold.tool_calls) == 2
 
 
-def test_users_words_before_any_prompt_are_history() -> None:
+def test_a_user_message_before_any_prompt_is_history() -> None:
     tape = Tape()
     tape.say("a banner")
     tape.user("old question")
@@ -556,7 +556,7 @@ def test_sub_agents_are_updated_field_by_field() -> None:
     assert (sub_agent.title, sub_agent.description) == ("Finder", "looks")
 
 
-def test_commands_are_replaced_whole() -> None:
+def test_a_new_list_of_commands_replaces_the_old_one() -> None:
     tape = Tape()
     tape.update("available_commands_update", availableCommands=[{"name": "a", "description": "A"}])
     tape.update(

@@ -201,7 +201,7 @@ def test_no_order_of_frames_raises_and_all_of_them_fold_alike_again(steps: list[
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_steps(), max_size=30))
-def test_the_facts_tell_the_rows(steps: list[Step]) -> None:
+def test_applying_the_facts_gives_the_rows(steps: list[Step]) -> None:
     tape = Tape()
     for step in steps:
         step(tape)

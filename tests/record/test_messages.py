@@ -57,7 +57,7 @@ def test_a_compaction_that_failed_says_why() -> None:
     assert (row.severity, row.text) == ("error", "There was no room.")
 
 
-def test_the_whole_summary_takes_the_place_of_its_pieces() -> None:
+def test_the_whole_summary_replaces_its_pieces() -> None:
     fold = SessionFold()
     whole = (acp.TextContent(text="All of it."),)
     fold_updates(fold, chunk("Some"), acp.CompactionUpdate(compaction_id="c", status="completed", summary=whole))

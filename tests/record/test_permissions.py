@@ -84,7 +84,7 @@ def test_a_decision_on_the_agents_own_question_waits_for_its_answer() -> None:
     assert (row.decision, row.rule, row.layer) == ("deny", "deny *", "session")
 
 
-def test_what_an_answer_means_is_known_without_a_note() -> None:
+def test_the_decision_is_derived_from_the_answer_without_a_note() -> None:
     for option, decision in (("allow", "allow"), ("reject", "deny"), (None, "cancelled"), ("odd", None)):
         tape = Tape()
         tape.permission("p")

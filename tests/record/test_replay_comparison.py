@@ -109,12 +109,12 @@ def test_a_prompt_that_is_left_out_is_a_difference() -> None:
     assert expected == [Difference("prompt", recorded="hello", run_id=next(iter(tape.fold.runs)))]
 
 
-def test_an_answer_that_is_known_is_no_difference_where_its_prompt_is_left_out() -> None:
+def test_a_recorded_answer_without_its_prompt_is_no_difference() -> None:
     expected = differences(recorded_session(*TALK[::2]).fold, replay(">in other words", "Good day.", ">bye", "Bye."))
     assert [(difference.subject, difference.recorded) for difference in expected] == [("prompt", "hello")]
 
 
-def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
+def test_messages_joined_without_a_separator_are_recognised() -> None:
     """Copilot 1.0 leaves out its remarks in this way."""
     tape = recorded_session(
         ("write it", ["Doing.", "=write a.txt", "Info: as you like", "=write b.txt", "It is done."])
@@ -138,7 +138,7 @@ def test_an_agent_that_replays_nothing_has_forgotten_everything() -> None:
 
 
 @pytest.mark.parametrize("last", ["bye", "write it"], ids=["after words", "after a tool call"])
-def test_a_message_from_elsewhere_is_a_difference(last: str) -> None:
+def test_an_unrecorded_message_is_a_difference(last: str) -> None:
     runs = [run for run in TALK if last == "bye" or run[0] != "bye"]
     tape = recorded_session(*runs)
     outputs = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
@@ -157,7 +157,7 @@ def test_an_answer_that_is_another_one_is_a_difference() -> None:
     ]
 
 
-def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_differences() -> None:
+def test_added_and_missing_tool_calls_are_differences() -> None:
     tape = recorded_session(("one", ["=read a", "Read."]), ("two", ["Nothing to do."]))
     expected = differences(tape.fold, replay(">one", "Read.", ">two", "=other rm -r b", "Nothing to do."))
     assert [(difference.subject, difference.recorded, difference.replayed) for difference in expected] == [
@@ -177,9 +177,7 @@ def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_dif
         pytest.param([">try", "Trying", ">[Request interrupted by user]"], id="with a remark: claude-agent-acp 0.99"),
     ],
 )
-def test_what_an_agent_makes_of_a_run_that_did_not_end_well_is_its_own_matter(
-    stop_reason: str, outputs: list[str]
-) -> None:
+def test_differences_in_a_failed_run_are_ignored(stop_reason: str, outputs: list[str]) -> None:
     tape = recorded_session(("hello", ["Good day."]))
     add_run(tape, "try", ["Trying"], "cut", stop_reason)
     add_run(tape, "try", ["Tried."], "again")

@@ -156,7 +156,7 @@ def test_a_command_that_ends_before_its_creation_is_answered_has_start_and_end()
     assert (only_terminal(tape).exit_code, only_terminal(tape).output) == (0, "done")
 
 
-def test_ends_of_unanswered_terminals_are_not_kept_in_memory() -> None:
+def test_ends_of_unanswered_terminals_do_not_stay_in_memory() -> None:
     tape = Tape()
     tape.note(notes.TerminalExited("none", 0))
     tape.request("c", "terminal/create", command="true")

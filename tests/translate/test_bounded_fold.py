@@ -97,7 +97,7 @@ def test_the_rows_are_the_same_however_late_an_update_comes() -> None:
     ]
 
 
-def test_what_was_taken_is_not_kept_in_memory() -> None:
+def test_released_rows_leave_memory() -> None:
     bounded = BoundedFold(Scratch())
     _rows(SessionRecord("s", bounded), bounded)
     assert [message.text for message in bounded.messages] == ["", "Between."]  # the second one may go on
@@ -159,7 +159,7 @@ def _entry(n: int, transcript: Any) -> Entry:
 
 @settings(max_examples=400)  # with fewer, few have several runs that ended
 @given(st.lists(st.tuples(_events, st.sampled_from(["stays", "is released", "is evicted"])), max_size=40))
-def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(transcript: list[tuple[Any, str]]) -> None:
+def test_updates_in_any_order_give_the_same_rows(transcript: list[tuple[Any, str]]) -> None:
     """Whenever the fold is released, or evicted as a whole: within a turn, after it, or never."""
     whole, space = SessionRecord("s"), Scratch()
     store_of_records: ObjectStore[SessionRecord] = ObjectStore(space)
@@ -275,7 +275,7 @@ async def _read(
         (_many_sides, 150, 600),
     ],
 )
-async def test_of_what_was_read_a_few_bytes_stay(
+async def test_only_a_few_bytes_of_each_record_stay_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: Callable[[int], Transcript], count: int, bytes_each: int
 ) -> None:
     # Of a file there are more entries, of a sub-agent there are fewer.
@@ -307,7 +307,7 @@ class _Weighing(_Sink):
 
 
 @pytest.mark.parametrize("frame", [Transcript.user, Transcript.text])
-async def test_of_a_long_line_only_what_came_of_it_is_held(
+async def test_of_a_long_line_only_its_frames_stay_in_memory(
     tmp_path: Path, frame: Callable[[Transcript, str], str]
 ) -> None:
     size = 4_000_000
@@ -329,7 +329,7 @@ class _Counting(_Sink):
         self.most = max(self.most, len(commit.entries))
 
 
-async def test_what_comes_of_the_end_of_a_file_is_committed_piece_by_piece_as_well(
+async def test_the_frames_at_the_end_of_a_file_are_committed_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 20)

@@ -37,7 +37,7 @@ def test_a_prompt_and_its_answer_are_a_run_that_went_well() -> None:
     assert model.current == "claude-opus-5"
 
 
-def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it() -> None:
+def test_the_first_frames_open_the_session_with_its_details() -> None:
     transcript = Transcript(gitBranch="main")
     transcript.user("Hello")
     prompt, answered, *_ = transcript.frames()
@@ -65,7 +65,7 @@ def test_one_message_over_several_lines_stays_one_message_and_is_paid_once() -> 
     assert (run.usage.input_tokens, run.usage.output_tokens, run.usage.cached_tokens) == (30, 11, None)
 
 
-def test_lines_of_a_message_that_repeat_its_usage_are_told_and_paid_once() -> None:
+def test_lines_that_repeat_the_usage_of_a_message_count_once() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.say({"type": "thinking", "thinking": "hm"}, stop="end_turn")
@@ -89,7 +89,7 @@ def test_a_late_line_of_a_message_begins_no_run() -> None:
     assert [message.text for message in fold.messages] == ["Go", "Done.", " Really."]
 
 
-def test_a_result_that_stands_before_its_call_is_held_for_it() -> None:
+def test_a_result_before_its_call_waits_for_it() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.result("a.txt", {"stdout": "a.txt", "stderr": "", "interrupted": False})
@@ -98,7 +98,7 @@ def test_a_result_that_stands_before_its_call_is_held_for_it() -> None:
     assert (call.title, call.status, call.raw_output) == ("ls", "completed", "a.txt")
 
 
-def test_a_result_whose_call_never_came_is_told_at_the_end() -> None:
+def test_a_result_without_a_call_is_reported_at_the_end() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.result("lost", call_id="toolu_9")
@@ -108,7 +108,7 @@ def test_a_result_whose_call_never_came_is_told_at_the_end() -> None:
     assert (update["toolCallId"], update["status"]) == ("toolu_9", "completed")
 
 
-def test_an_edit_whose_call_never_came_still_shows_what_it_changed() -> None:
+def test_an_edit_without_a_call_shows_its_changes() -> None:
     transcript = Transcript()
     hunk = {"oldStart": 3, "newStart": 3, "lines": [" a", "-x", "+y"]}
     transcript.result("ok", {"filePath": "/a", "structuredPatch": [hunk]}, "toolu_9")
@@ -127,7 +127,7 @@ def test_two_objects_on_one_line_are_two_records() -> None:
     assert fold.title == "Going"
 
 
-def test_a_record_that_comes_twice_is_told_once() -> None:
+def test_a_repeated_record_is_translated_once() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.text("Done.")
@@ -136,7 +136,7 @@ def test_a_record_that_comes_twice_is_told_once() -> None:
     assert transcript.frames() == once
 
 
-def test_what_has_no_id_gets_one_by_its_place_in_the_file() -> None:
+def test_a_record_without_an_id_gets_one_from_its_offset() -> None:
     transcript = Transcript()
     transcript.user("Go", uuid=None)
     transcript.text("Done.", uuid=None)
@@ -158,7 +158,7 @@ def test_translating_again_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("stop", [None, "end_turn"])
-def test_the_next_prompt_ends_a_run_whose_end_was_not_told(stop: str | None) -> None:
+def test_the_next_prompt_ends_a_run_without_an_end(stop: str | None) -> None:
     transcript = Transcript(version="1.0.30")
     transcript.user("One")
     transcript.text("Done.", stop=stop)
@@ -167,7 +167,7 @@ def test_the_next_prompt_ends_a_run_whose_end_was_not_told(stop: str | None) -> 
     assert [run.status for run in transcript.fold().runs.values()] == ["success", "success"]
 
 
-def test_a_transcript_that_stops_in_the_middle_leaves_a_run_that_was_cut_with_what_it_had_cost() -> None:
+def test_a_transcript_that_stops_early_leaves_an_interrupted_run_with_its_tokens() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "sleep 100"})
@@ -178,7 +178,7 @@ def test_a_transcript_that_stops_in_the_middle_leaves_a_run_that_was_cut_with_wh
     assert run.error.data["usage"]["outputTokens"] == 5
 
 
-def test_an_interruption_cancels_the_run_and_fails_what_was_under_way() -> None:
+def test_an_interruption_cancels_the_run_and_fails_its_open_calls() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "sleep 100"})
@@ -191,7 +191,7 @@ def test_an_interruption_cancels_the_run_and_fails_what_was_under_way() -> None:
     assert "interrupted" not in "".join(message.text for message in fold.messages)
 
 
-def test_a_result_that_stands_after_the_interruption_counts_still() -> None:
+def test_a_result_after_the_interruption_still_counts() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "make"})
@@ -222,7 +222,7 @@ def test_a_message_with_a_prompt_between_its_lines_is_paid_once() -> None:
     assert tokens == [5, 5]
 
 
-def test_words_said_along_with_a_permission_steer_the_model_and_break_nothing_off() -> None:
+def test_a_text_sent_with_a_permission_does_not_end_the_run() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "ls"})
@@ -234,7 +234,7 @@ def test_words_said_along_with_a_permission_steer_the_model_and_break_nothing_of
     assert [message.text for message in fold.messages] == ["Go", "But mind the tests", "I do."]
 
 
-def test_a_prompt_that_is_taken_back_before_its_answer_is_cancelled() -> None:
+def test_a_prompt_withdrawn_before_its_answer_is_cancelled() -> None:
     transcript = Transcript()
     transcript.user("One")
     answer = transcript.text("Done.")
@@ -245,7 +245,7 @@ def test_a_prompt_that_is_taken_back_before_its_answer_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("end", ["turn_duration", "stop_hook_summary"])
-def test_a_turn_that_ends_in_a_thought_went_well_where_claude_code_says_that_it_is_over(end: str) -> None:
+def test_a_turn_that_ends_in_a_thought_succeeds_if_claude_code_records_its_end(end: str) -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "ls"}, "toolu_lost")
@@ -281,7 +281,7 @@ def test_a_refusal_of_the_provider_is_a_notice_and_ends_the_run_in_an_error() ->
     assert not updates(frames, "agent_message_chunk")
 
 
-def test_words_typed_while_a_tool_ran_join_the_run() -> None:
+def test_a_text_typed_during_a_tool_call_joins_the_run() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "ls"})
@@ -295,7 +295,7 @@ def test_words_typed_while_a_tool_ran_join_the_run() -> None:
     assert fold.messages[1].message_id == uuid
 
 
-def test_what_claude_code_puts_in_the_users_place_is_no_prompt() -> None:
+def test_a_text_that_claude_code_adds_is_no_prompt() -> None:
     transcript = Transcript()
     transcript.user("Caveat: …", isMeta=True)
     transcript.user("<local-command-caveat>x</local-command-caveat>", isMeta=True)
@@ -398,7 +398,7 @@ def test_a_sub_agents_file_is_a_session_of_its_own_that_names_its_parent() -> No
     }
 
 
-def test_side_chains_within_a_file_are_told_apart_and_tied_to_their_calls() -> None:
+def test_side_chains_are_separate_sessions_linked_to_their_calls() -> None:
     transcript = Transcript(version="1.0.80")
     transcript.user("Go")
     transcript.call("Task", {"description": "One", "prompt": "Do one"}, "toolu_1")
@@ -420,7 +420,7 @@ def test_side_chains_within_a_file_are_told_apart_and_tied_to_their_calls() -> N
     assert {(agent.title, agent.state) for agent in main.sub_agents.values()} == {("One", "idle"), ("Two", "idle")}
 
 
-def test_only_a_second_prompt_after_the_same_words_is_a_rewind() -> None:
+def test_only_a_second_prompt_after_the_same_message_is_a_rewind() -> None:
     transcript = Transcript()
     transcript.user("One")
     answer = transcript.text("Done.")
@@ -434,7 +434,7 @@ def test_only_a_second_prompt_after_the_same_words_is_a_rewind() -> None:
     assert [prompt["_meta"]["native"].get("rewoundTo") for prompt in prompts] == [None, None, answer]
 
 
-def test_a_compaction_is_told_with_its_summary() -> None:
+def test_a_compaction_is_reported_with_its_summary() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.text("Done.")
@@ -452,7 +452,7 @@ def test_a_compaction_is_told_with_its_summary() -> None:
     assert [message.text for message in folds(frames)[SESSION].messages] == ["Go", "Done.", "Next", "Yes."]
 
 
-def test_the_title_is_the_users_before_the_models_and_told_when_it_changes() -> None:
+def test_the_users_title_wins_over_the_models_and_changes_are_reported() -> None:
     transcript = Transcript()
     transcript.bare("summary", summary="Of another conversation", leafUuid="elsewhere")
     transcript.user("Go")
@@ -464,7 +464,7 @@ def test_the_title_is_the_users_before_the_models_and_told_when_it_changes() -> 
     assert [update["title"] for update in updates(frames, "session_info_update")] == ["Going", "My going"]
 
 
-def test_the_mode_is_told_when_it_changes() -> None:
+def test_a_change_of_the_mode_is_reported() -> None:
     transcript = Transcript()
     transcript.bare("permission-mode", permissionMode="plan")
     transcript.user("Go", permissionMode="plan")
@@ -498,7 +498,7 @@ def test_the_size_of_the_context_follows_the_model_and_its_use(model: str, used:
     assert (usage.context_used, usage.context_size) == (used, size)
 
 
-def test_copies_of_the_conversation_in_requests_are_not_told_again() -> None:
+def test_copies_of_the_conversation_in_requests_are_left_out() -> None:
     transcript = Transcript(version="2.1.325")
     transcript.user("Go")
     transcript.bare("api-request-blob", message={"role": "user", "content": [{"type": "text", "text": "Go"}]})
@@ -509,7 +509,7 @@ def test_copies_of_the_conversation_in_requests_are_not_told_again() -> None:
     assert not natives(frames)
 
 
-def test_what_other_versions_write_down_for_themselves_is_known_and_not_told() -> None:
+def test_records_for_claude_code_itself_are_known_and_left_out() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.bare("worktree-state", worktreeSession=None)
@@ -521,7 +521,7 @@ def test_what_other_versions_write_down_for_themselves_is_known_and_not_told() -
 
 
 @pytest.mark.parametrize("subtype", ["model_refusal_no_fallback", "model_consent_fallback"])
-def test_that_the_model_refused_or_was_replaced_is_a_notice(subtype: str) -> None:
+def test_a_refusal_or_a_fallback_of_the_model_is_a_notice(subtype: str) -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.add("system", subtype=subtype, content="")
@@ -529,7 +529,7 @@ def test_that_the_model_refused_or_was_replaced_is_a_notice(subtype: str) -> Non
     assert notice["title"]
 
 
-def test_what_nobody_knows_is_kept_whole_and_counted() -> None:
+def test_unknown_records_are_stored_verbatim_and_counted() -> None:
     transcript = Transcript()
     transcript.bare("weather", sky="blue")
     transcript.user("Go")
@@ -571,7 +571,7 @@ def test_a_field_of_another_type_costs_that_field_alone() -> None:
     assert [run.status for run in fold.runs.values()] == ["success"]
 
 
-def test_images_and_documents_of_a_prompt_are_kept() -> None:
+def test_images_and_documents_stay_in_the_prompt() -> None:
     transcript = Transcript()
     source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     paper = {"type": "base64", "media_type": "application/pdf", "data": "cGRm"}
@@ -582,14 +582,14 @@ def test_images_and_documents_of_a_prompt_are_kept() -> None:
     assert [type(block).__name__ for block in message.blocks] == ["ImageContent", "EmbeddedResource"]
 
 
-def test_a_file_in_which_nobody_spoke_is_no_session() -> None:
+def test_a_file_without_a_message_is_no_session() -> None:
     transcript = Transcript()
     transcript.bare("summary", summary="Of another conversation", leafUuid="elsewhere")
     transcript.bare("file-history-snapshot", snapshot={})
     assert transcript.frames() == []
 
 
-def test_a_resumed_session_is_the_files_whatever_its_first_records_say() -> None:
+def test_a_resumed_session_has_the_id_in_the_name_of_its_file() -> None:
     transcript = Transcript()
     transcript.user("Go", sessionId="another")
     transcript.text("Done.")

@@ -122,7 +122,7 @@ def _explained() -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize("name", sorted(ORACLE))
-def test_a_real_transcript_tells_what_the_other_program_counted(name: str) -> None:
+def test_a_real_transcript_has_the_counts_of_the_other_program(name: str) -> None:
     frames, unknown = translate(name)
     folds(frames)  # every frame reads as what it is meant to be
     counts = Counts(frames)
@@ -133,7 +133,7 @@ def test_a_real_transcript_tells_what_the_other_program_counted(name: str) -> No
     assert not found, f"{name}: what is here, and what the other program counted: {found}"
 
 
-def test_nothing_in_the_corpus_is_of_a_kind_that_nobody_knows() -> None:
+def test_the_corpus_has_no_unknown_kinds() -> None:
     unknown: Counter[str] = Counter()
     for name in ORACLE:
         unknown += translate(name)[1]

@@ -82,7 +82,7 @@ def _translate(stage: Stage, session_id: str) -> SessionFold:
     return folds(translated(path.read_bytes().splitlines(), path.name))[session_id]
 
 
-async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_messages_and_tool_calls_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     prompts = [
         "[[think:Let me see.]][[say:I will look. ]]"
         + _tool("Bash", command="echo hello && echo there", description="greet")
@@ -97,7 +97,7 @@ async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.Fixt
     assert conversation(translated) == conversation(lived)
 
 
-async def test_a_refusal_is_the_same_but_for_what_the_question_alone_told(
+async def test_a_refusal_differs_only_by_the_details_of_the_permission_request(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     prompt = _tool("Bash", command="touch x", description="make it") + "[[say:Well.]]"

@@ -88,13 +88,13 @@ def test_finishing_takes_nothing_back(count: int) -> None:
 
 @given(st.integers(0, len(DATA)))
 @settings(max_examples=100)
-def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(place: int) -> None:
+def test_a_file_truncated_anywhere_gives_whole_frames_and_no_open_run(place: int) -> None:
     _no_harm(DATA[:place].split(b"\n"))
 
 
 @given(st.data())
 @settings(max_examples=100)
-def test_lines_that_come_twice_or_in_another_order_do_no_harm(data: st.DataObject) -> None:
+def test_repeated_and_reordered_lines_are_harmless(data: st.DataObject) -> None:
     lines = list(LINES)
     for _ in range(data.draw(st.integers(0, 8))):
         place = data.draw(st.integers(0, len(lines) - 1))
@@ -108,7 +108,7 @@ def test_lines_that_come_twice_or_in_another_order_do_no_harm(data: st.DataObjec
 
 @given(st.data())
 @settings(max_examples=200)
-def test_values_of_any_type_anywhere_do_no_harm(data: st.DataObject) -> None:
+def test_values_of_any_type_are_harmless(data: st.DataObject) -> None:
     _no_harm(with_other_values(data, LINES))
 
 

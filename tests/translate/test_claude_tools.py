@@ -71,7 +71,7 @@ def test_a_tool_is_named_as_the_adapter_names_it(tool: str, input: dict[str, Any
     assert call.raw_input == input
 
 
-def test_a_command_shows_its_purpose_and_then_what_it_printed() -> None:
+def test_a_command_shows_its_purpose_and_then_its_output() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "ls", "description": "List"})
@@ -83,7 +83,7 @@ def test_a_command_shows_its_purpose_and_then_what_it_printed() -> None:
     assert after.raw_output == "a\nwarn\nhint to the model"
 
 
-def test_a_command_that_failed_tells_so_with_its_exit_code() -> None:
+def test_a_failed_command_has_its_exit_code() -> None:
     call = ran("Bash", {"command": "false"}, "Exit code 3\nno", "Error: Exit code 3\nno", error=True)
     assert (call.status, texts(call)) == ("failed", ["```\nExit code 3\nno\n```"])
     transcript = Transcript()
@@ -94,7 +94,7 @@ def test_a_command_that_failed_tells_so_with_its_exit_code() -> None:
     assert update["_meta"]["native"]["exitCode"] == 3
 
 
-def test_a_command_that_was_cut_short_or_kept_elsewhere_says_so() -> None:
+def test_an_aborted_command_and_a_truncated_output_are_marked() -> None:
     output = {
         "stdout": "a", "stderr": "", "interrupted": True, "persistedOutputPath": "/t/x", "persistedOutputSize": 9,
     }  # fmt: skip
@@ -130,7 +130,7 @@ def test_an_edit_is_a_diff_for_each_hunk_at_its_line() -> None:
     assert call.locations == (ToolCallLocation(path="/a", line=1), ToolCallLocation(path="/a", line=10))
 
 
-def test_an_edit_without_its_patch_shows_what_was_asked_for() -> None:
+def test_an_edit_without_its_patch_shows_the_requested_change() -> None:
     given = {
         "file_path": "/a",
         "edits": [{"old_string": "a", "new_string": "b"}, {"old_string": "", "new_string": "c"}],
@@ -171,7 +171,7 @@ def test_a_new_file_has_no_old_text_and_a_replaced_one_has() -> None:
     assert texts(ran("Write", given, "ok", too_long)) == ["Updated `/a` (previous content too large to diff)"]
 
 
-def test_a_sub_agents_report_is_shown_without_what_the_model_is_told_beside_it() -> None:
+def test_the_report_of_a_sub_agent_is_shown_without_hints_to_the_model() -> None:
     result = "Report.\nagentId: a1 (use SendMessage to continue)\n<usage>tokens: 5</usage>"
     report = [{"type": "text", "text": "Report."}]
     output = {"status": "completed", "agentId": "a1", "content": report}
@@ -179,7 +179,7 @@ def test_a_sub_agents_report_is_shown_without_what_the_model_is_told_beside_it()
     assert texts(ran("Agent", {"prompt": "?"}, [{"type": "text", "text": result}])) == ["Report."]
 
 
-def test_what_a_search_of_the_web_found_is_a_list() -> None:
+def test_the_result_of_a_web_search_is_a_list() -> None:
     output = {"query": "q", "results": [{"content": [{"title": "T", "url": "http://t"}]}, "And that is it."]}
     assert texts(ran("WebSearch", {"query": "q"}, "dump", output)) == ["T (http://t)\nAnd that is it."]
 
@@ -218,12 +218,12 @@ def test_tasks_are_one_plan_that_changes_piece_by_piece() -> None:
     assert [(entry.content, entry.status) for entry in entries] == [("Doing A", "in_progress"), ("B", "pending")]
 
 
-def test_a_plan_that_could_not_be_changed_is_told_as_a_failed_call() -> None:
+def test_a_failed_change_of_the_plan_is_a_failed_call() -> None:
     call = ran("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]}, "No such tool", error=True)
     assert (call.status, call.title) == ("failed", "Update TODOs: A")
 
 
-def test_a_change_of_the_plan_without_a_result_is_told_as_a_call_when_the_file_ends() -> None:
+def test_a_change_of_the_plan_without_a_result_is_a_call_at_the_end() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]})
@@ -232,7 +232,7 @@ def test_a_change_of_the_plan_without_a_result_is_told_as_a_call_when_the_file_e
 
 
 @pytest.mark.parametrize("length", [10, 5000])
-def test_what_a_sub_agent_is_for_is_told_to_the_last_word(length: int) -> None:
+def test_the_description_of_a_sub_agent_is_reported_whole(length: int) -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Task", {"prompt": "Look", "description": "x" * length})
@@ -240,7 +240,7 @@ def test_what_a_sub_agent_is_for_is_told_to_the_last_word(length: int) -> None:
     assert [update["title"] for update in updates(transcript.frames(), "subagent_update")] == ["x" * length]
 
 
-def test_progress_is_told_once() -> None:
+def test_progress_is_reported_once() -> None:
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("Bash", {"command": "make"})

@@ -60,15 +60,15 @@ from dragoman.translate.claude.records import TaskNews, UserText, join_user_text
         ),
     ],
 )  # fmt: skip
-def test_a_text_is_told_apart(text: str, words: UserText) -> None:
+def test_a_text_is_split_into_its_parts(text: str, words: UserText) -> None:
     assert parse_user_text(text) == words
 
 
-def test_several_texts_of_a_message_are_taken_together() -> None:
+def test_several_texts_of_a_message_are_combined() -> None:
     both = join_user_texts([parse_user_text("<ide_opened_file>a</ide_opened_file>"), parse_user_text("Fix it")])
     assert both == UserText(prompt="Fix it", injected="ide_opened_file")
 
 
-def test_a_text_full_of_open_tags_is_gone_through_once() -> None:
+def test_a_text_full_of_open_tags_is_searched_once() -> None:
     text = "<system-reminder>" * 50_000
     assert parse_user_text(text) == UserText(prompt=text)

@@ -33,7 +33,7 @@ def _runs(transcript: Transcript) -> list[tuple[str, str | None]]:
 # -- words
 
 
-def test_a_turn_told_by_events_and_items_is_told_once() -> None:
+def test_a_turn_recorded_by_events_and_items_is_reported_once() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("What is this?")
@@ -49,7 +49,7 @@ def test_a_turn_told_by_events_and_items_is_told_once() -> None:
     assert _runs(transcript) == [("success", "end_turn")]
 
 
-def test_words_that_repeat_are_not_lost() -> None:
+def test_repeated_texts_are_not_lost() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Twice")
@@ -59,7 +59,7 @@ def test_words_that_repeat_are_not_lost() -> None:
     assert spoken(transcript.fold())[1:] == [("assistant", "Yes."), ("assistant", "Yes.")]
 
 
-def test_what_events_alone_tell_is_told_when_the_turn_is_over() -> None:
+def test_texts_that_only_events_have_are_reported_at_the_end_of_the_turn() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -91,7 +91,7 @@ def test_messages_with_empty_ids_are_each_their_own() -> None:
     assert spoken(transcript.fold())[1:] == [("thought", "One"), ("thought", "Two")]
 
 
-def test_a_message_of_parts_is_told_once_whether_events_tell_it_whole_or_in_parts() -> None:
+def test_a_message_of_parts_is_reported_once_for_events_of_all_or_some_parts() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -105,7 +105,7 @@ def test_a_message_of_parts_is_told_once_whether_events_tell_it_whole_or_in_part
 
 
 @pytest.mark.parametrize("event_first", [True, False])
-def test_what_a_model_notes_for_the_program_is_not_shown(event_first: bool) -> None:
+def test_notes_of_the_model_to_codex_are_not_shown(event_first: bool) -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -119,7 +119,7 @@ def test_what_a_model_notes_for_the_program_is_not_shown(event_first: bool) -> N
     assert spoken(transcript.fold())[1:] == [("assistant", "Done.")]
 
 
-def test_a_plan_within_a_message_is_read_without_its_marks_and_told_once() -> None:
+def test_a_plan_within_a_message_is_reported_once_without_its_marks() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -135,7 +135,7 @@ def test_a_plan_within_a_message_is_read_without_its_marks_and_told_once() -> No
     ]
 
 
-def test_a_thought_with_a_summary_is_told_by_its_summary_alone() -> None:
+def test_a_thought_with_a_summary_is_reported_by_its_summary() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -147,7 +147,7 @@ def test_a_thought_with_a_summary_is_told_by_its_summary_alone() -> None:
     assert spoken(transcript.fold())[1:] == [("thought", "In short")]
 
 
-def test_a_prompt_whose_event_comes_late_is_told_once() -> None:
+def test_a_prompt_with_a_late_event_is_reported_once() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.item("message", role="user", content=[{"type": "input_text", "text": "Go"}])
@@ -159,14 +159,14 @@ def test_a_prompt_whose_event_comes_late_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["environment_context", "user_instructions"])
-def test_context_that_old_versions_tell_as_a_prompt_is_not_told(kind: str) -> None:
+def test_context_that_old_versions_record_as_a_prompt_is_left_out(kind: str) -> None:
     transcript = Transcript(cli_version="0.39.0")
     transcript.event("user_message", message=f"<{kind}>x</{kind}>", kind=kind)
     transcript.prompt("Hello", kind="plain")
     assert spoken(transcript.fold()) == [("user", "Hello")]
 
 
-def test_injected_context_is_not_told() -> None:
+def test_injected_context_is_left_out() -> None:
     transcript = Transcript()
     for text in ("<environment_context>x</environment_context>", "# AGENTS.md instructions", "<turn_aborted>"):
         transcript.item("message", role="user", content=[{"type": "input_text", "text": text}])
@@ -175,7 +175,7 @@ def test_injected_context_is_not_told() -> None:
     assert spoken(transcript.fold()) == [("user", "Hello"), ("assistant", "Done.")]
 
 
-def test_without_events_prompts_are_what_stands_in_the_users_place() -> None:
+def test_without_events_prompts_are_the_texts_in_the_users_role() -> None:
     transcript = Transcript()
     for words in ("One", "Two"):
         for text in ("<environment_context>x</environment_context>", words):
@@ -184,7 +184,7 @@ def test_without_events_prompts_are_what_stands_in_the_users_place() -> None:
     assert [text for _, text in spoken(transcript.fold())] == ["One", "Done.", "Two", "Done."]
 
 
-def test_what_an_editor_puts_around_a_prompt_is_kept_beside_it() -> None:
+def test_the_context_that_an_editor_adds_to_a_prompt_is_in_its_meta() -> None:
     transcript = Transcript()
     context = "# Context from my IDE setup:\n\n## Active file: a.py\n"
     transcript.run(f"{context}\n## My request for Codex:\nFix it\n")
@@ -206,7 +206,7 @@ def test_images_of_a_prompt_are_images_and_links() -> None:
     ]
 
 
-def test_encrypted_thoughts_are_not_told() -> None:
+def test_encrypted_thoughts_are_left_out() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -219,7 +219,7 @@ def test_encrypted_thoughts_are_not_told() -> None:
 # -- runs
 
 
-def test_words_typed_into_a_running_turn_join_it() -> None:
+def test_a_text_typed_during_a_turn_joins_its_run() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -231,7 +231,7 @@ def test_words_typed_into_a_running_turn_join_it() -> None:
     assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
 
 
-def test_without_turns_a_run_ends_with_the_next_prompt_or_the_file() -> None:
+def test_without_turn_events_a_run_ends_with_the_next_prompt_or_the_file() -> None:
     transcript = Transcript(cli_version="0.40.0")
     for prompt in ("One", "Two"):
         transcript.prompt(prompt)
@@ -241,7 +241,7 @@ def test_without_turns_a_run_ends_with_the_next_prompt_or_the_file() -> None:
     assert _runs(transcript) == [("success", "end_turn"), ("success", "end_turn"), ("interrupted", None)]
 
 
-def test_a_turn_that_the_file_leaves_open_was_cut() -> None:
+def test_a_turn_without_an_end_is_interrupted() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -250,7 +250,7 @@ def test_a_turn_that_the_file_leaves_open_was_cut() -> None:
     assert (run.status, run.reason) == ("interrupted", "The transcript ends before this run does.")
 
 
-def test_a_turn_that_begins_while_another_is_open_cuts_it() -> None:
+def test_a_turn_that_begins_during_another_interrupts_it() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -269,7 +269,7 @@ def test_an_aborted_turn_is_cancelled_and_its_open_calls_failed() -> None:
 
 
 @pytest.mark.parametrize("told_by", ["event", "end", "both"])
-def test_an_error_ends_the_run_with_it_and_is_told_once(told_by: str) -> None:
+def test_an_error_ends_the_run_and_is_reported_once(told_by: str) -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -284,7 +284,7 @@ def test_an_error_ends_the_run_with_it_and_is_told_once(told_by: str) -> None:
     assert [notice["title"] for notice in updates(transcript.frames(), "notice")] == ["No more."]
 
 
-def test_a_turn_that_nobody_asked_for_is_a_run_without_words() -> None:
+def test_a_turn_without_a_prompt_is_a_run_with_an_empty_prompt() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.text("I went on.")
@@ -312,7 +312,7 @@ def test_a_command_of_the_users_own_is_a_run_with_a_call(told_by: str) -> None:
     assert (transcript.tool().run_id, run.status) == (run.id, "success")
 
 
-def test_a_command_that_ends_as_a_turn_begins_does_not_take_the_place_of_its_prompt() -> None:
+def test_a_command_that_ends_as_a_turn_begins_does_not_replace_its_prompt() -> None:
     transcript = Transcript()
     transcript.run()
     transcript.started()
@@ -323,7 +323,7 @@ def test_a_command_that_ends_as_a_turn_begins_does_not_take_the_place_of_its_pro
     assert msgspec.json.decode(frame.line)["params"]["prompt"] == [{"type": "text", "text": "Go on"}]
 
 
-def test_what_another_agent_asks_is_the_prompt_of_its_turn() -> None:
+def test_a_message_of_another_agent_is_the_prompt_of_its_turn() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.item("agent_message", id="m1", author="/root", recipient="/root/child",
@@ -363,7 +363,7 @@ def test_a_letter_is_read_in_each_of_its_forms(form: str) -> None:
 
 
 @pytest.mark.parametrize("told_by", ["event", "item"])
-def test_a_reviews_prompt_is_told_once_though_two_records_have_it(told_by: str) -> None:
+def test_the_prompt_of_a_review_is_reported_once_though_two_records_have_it(told_by: str) -> None:
     transcript = Transcript()
     if told_by == "event":
         transcript.event("entered_review_mode", user_facing_hint="current changes")
@@ -379,7 +379,7 @@ def test_a_reviews_prompt_is_told_once_though_two_records_have_it(told_by: str) 
     assert [notice["title"] for notice in updates(transcript.frames(), "notice")] == ["Review of current changes"]
 
 
-def test_each_review_has_its_own_last_words() -> None:
+def test_each_review_has_its_own_last_message() -> None:
     transcript = Transcript()
     for words in ("Fine.", "Finer."):
         transcript.started()
@@ -394,7 +394,7 @@ def test_each_review_has_its_own_last_words() -> None:
 # -- tokens
 
 
-def test_counts_that_grow_become_what_each_run_cost() -> None:
+def test_growing_counts_become_the_tokens_of_each_run() -> None:
     transcript = Transcript()
     for total, last in ((100, 100), (300, 150)):
         transcript.started()
@@ -410,7 +410,7 @@ def test_counts_that_grow_become_what_each_run_cost() -> None:
     assert [update["used"] for update in updates(transcript.frames(), "usage_update")] == [100, 150]
 
 
-def test_what_a_turn_that_only_compacts_costs_is_the_next_runs() -> None:
+def test_the_tokens_of_a_turn_that_only_compacts_belong_to_the_next_run() -> None:
     transcript = Transcript()
     transcript.run()
     transcript.started()
@@ -427,7 +427,7 @@ def test_what_a_turn_that_only_compacts_costs_is_the_next_runs() -> None:
     assert run.usage.total_tokens == 150
 
 
-def test_a_count_that_goes_back_is_summed_by_its_requests() -> None:
+def test_a_count_that_decreases_is_replaced_by_the_sum_of_its_requests() -> None:
     transcript = Transcript()
     transcript.run()
     transcript.started()
@@ -454,7 +454,7 @@ def test_a_run_without_counts_reports_none() -> None:
     assert (run.usage.total_tokens, run.usage.context_used) == (None, None)
 
 
-def test_a_run_that_was_cut_tells_its_tokens_in_the_error() -> None:
+def test_an_interrupted_run_has_its_tokens_in_the_error() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -467,7 +467,7 @@ def test_a_run_that_was_cut_tells_its_tokens_in_the_error() -> None:
 # -- the thread
 
 
-def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it() -> None:
+def test_the_first_frames_open_the_session_with_its_details() -> None:
     transcript = Transcript(git={"branch": "main"}, source="cli")
     transcript.run()
     prompts, answered, *_ = transcript.frames()
@@ -480,7 +480,7 @@ def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it(
     assert prompts.at == 1775938980.0
 
 
-def test_a_beginning_told_again_changes_nothing() -> None:
+def test_a_repeated_first_record_changes_nothing() -> None:
     transcript = Transcript()
     transcript.run()
     transcript.began(cwd="/elsewhere")
@@ -489,7 +489,7 @@ def test_a_beginning_told_again_changes_nothing() -> None:
     assert len(transcript.fold().runs) == 2
 
 
-def test_settings_are_told_when_they_change() -> None:
+def test_changes_of_settings_are_reported() -> None:
     transcript = Transcript()
     context: dict[str, Any] = {
         "cwd": FOLDER, "model": "gpt-5.5", "effort": "high", "approval_policy": "on-request",
@@ -519,7 +519,7 @@ def test_a_thread_is_called_by_its_first_prompt_until_it_has_a_name() -> None:
     assert transcript.fold().title == "Greeting"
 
 
-def test_a_thread_that_begins_with_a_picture_is_called_by_its_first_words() -> None:
+def test_a_thread_that_begins_with_an_image_is_named_by_its_first_text() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.event("user_message", message="", images=["data:image/png;base64,QUJD"])
@@ -528,7 +528,7 @@ def test_a_thread_that_begins_with_a_picture_is_called_by_its_first_words() -> N
     assert transcript.fold().title == "What is it?"
 
 
-def test_the_index_of_threads_tells_the_name_and_its_last_line_counts() -> None:
+def test_the_last_line_of_the_index_of_threads_has_the_name() -> None:
     transcript = Transcript()
     transcript.run("Hello")
     lines = [{"id": THREAD, "thread_name": name} for name in ("Old", "New")] + [{"id": PARENT, "thread_name": "Other"}]
@@ -538,7 +538,7 @@ def test_the_index_of_threads_tells_the_name_and_its_last_line_counts() -> None:
     assert len(frames) == len(transcript.frames())  # who has some of the frames can leave out as many
 
 
-def test_a_compaction_is_told_once() -> None:
+def test_a_compaction_is_reported_once() -> None:
     transcript = Transcript()
     for _ in range(2):
         transcript.started()
@@ -583,7 +583,7 @@ def _spawned(**fields: Any) -> dict[str, Any]:
     return {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1, **fields}}}
 
 
-def test_a_sub_agent_does_not_tell_its_parents_history() -> None:
+def test_a_sub_agent_leaves_out_the_history_of_its_parent() -> None:
     transcript = _fork(source=_spawned(), agent_nickname="Ada")
     fold = transcript.fold()
     assert spoken(fold) == [("user", "Its own"), ("assistant", "Its own answer.")]
@@ -595,7 +595,7 @@ def test_a_sub_agent_does_not_tell_its_parents_history() -> None:
     assert params["_meta"]["codex"] == {"parentSessionId": PARENT, "forkedFromId": PARENT, "agentNickname": "Ada"}
 
 
-def test_a_fork_of_the_users_tells_its_history_as_such() -> None:
+def test_a_fork_of_the_user_has_the_copy_as_history() -> None:
     fold = _fork(source="cli").fold()
     assert [(message.text, message.replayed) for message in fold.messages] == [
         ("The parent's", True),
@@ -634,7 +634,7 @@ def test_another_thread_at_the_end_of_a_file_is_no_copy() -> None:
     assert len(fold.runs) == 2
 
 
-def test_a_file_that_says_where_its_own_history_begins_is_believed() -> None:
+def test_the_recorded_start_of_a_sub_agents_own_history_is_used() -> None:
     transcript = Transcript(begun=False)
     transcript.line(type="session_meta", ordinal=0, payload={
         "id": THREAD, "cwd": FOLDER, "source": _spawned(), "subagent_history_start_ordinal": 3})  # fmt: skip
@@ -650,7 +650,7 @@ def test_a_thread_that_refers_to_its_parents_history_has_no_copy_of_it() -> None
     assert spoken(transcript.fold()) == [("user", "Its own")]
 
 
-def test_sub_agents_are_told_when_they_are_spawned_and_when_they_are_done() -> None:
+def test_sub_agents_are_reported_when_they_start_and_when_they_are_done() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -704,7 +704,7 @@ def test_a_flat_file_of_its_first_line_alone_is_a_session() -> None:
 # -- what nobody knows, and what happened to lines
 
 
-def test_what_nobody_knows_is_kept_and_counted() -> None:
+def test_unknown_records_are_stored_and_counted() -> None:
     transcript = Transcript()
     transcript.event("weather", sky="blue")
     transcript.item("dream")
@@ -720,7 +720,7 @@ def test_what_nobody_knows_is_kept_and_counted() -> None:
     assert natives(frames)[0]["record"]["payload"] == {"type": "weather", "sky": "blue"}
 
 
-def test_what_the_program_notes_for_itself_is_known_and_silent() -> None:
+def test_records_for_codex_itself_are_known_and_left_out() -> None:
     transcript = Transcript()
     for kind in ("world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score"):
         transcript.add(kind)
@@ -734,7 +734,7 @@ def test_what_the_program_notes_for_itself_is_known_and_silent() -> None:
     assert [frame.kind for frame in transcript.frames()] == ["session/new", "session/new"]
 
 
-def test_two_records_on_one_line_are_both_told() -> None:
+def test_two_records_on_one_line_are_both_translated() -> None:
     transcript = Transcript()
     transcript.run()
     lines = transcript.lines
@@ -742,14 +742,14 @@ def test_two_records_on_one_line_are_both_told() -> None:
     assert spoken(folds(translated(glued))[THREAD]) == spoken(transcript.fold())
 
 
-def test_a_line_that_comes_twice_is_told_once() -> None:
+def test_a_repeated_line_is_translated_once() -> None:
     transcript = Transcript()
     transcript.run()
     twice = [line for line in transcript.lines for _ in range(2)]
     assert len(translated(twice)) == len(transcript.frames())
 
 
-def test_a_line_that_is_no_record_is_kept() -> None:
+def test_a_line_that_is_no_record_is_stored() -> None:
     frames = translated([*Transcript().lines, b'{"timestamp": "2026', b"[1, 2]"])
     assert [(native["kind"], native["record"]) for native in natives(frames)] == [
         ("unreadable", '{"timestamp": "2026'),
@@ -767,7 +767,7 @@ def test_a_field_of_another_type_costs_that_field_alone() -> None:
     assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
 
 
-def test_a_file_without_its_beginning_is_known_by_its_name() -> None:
+def test_a_file_without_its_beginning_gets_its_id_from_its_name() -> None:
     transcript = Transcript()
     transcript.run()
     frames = translated(transcript.lines[1:])

@@ -147,7 +147,7 @@ def _explained(name: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", sorted(ORACLE))
-def test_a_real_transcript_tells_what_the_other_program_counted(name: str) -> None:
+def test_a_real_transcript_has_the_counts_of_the_other_program(name: str) -> None:
     frames, unknown = translate(name)
     folds(frames)  # every frame reads as what it is meant to be
     counts = Counts(frames)
@@ -162,7 +162,7 @@ def test_a_real_transcript_tells_what_the_other_program_counted(name: str) -> No
     assert not wrong, f"{name}: what is here, and what it should be: {wrong}"
 
 
-def test_nothing_in_the_corpus_is_of_a_kind_that_nobody_knows() -> None:
+def test_the_corpus_has_no_unknown_kinds() -> None:
     unknown: Counter[str] = Counter()
     for name in ORACLE:
         unknown += translate(name)[1]
@@ -182,7 +182,7 @@ def _prompts(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, counts in ORACLE.items() if counts["forked_from"]))
-def test_a_sub_agent_tells_all_prompts_but_those_of_its_parent(name: str) -> None:
+def test_a_sub_agent_has_all_prompts_but_those_of_its_parent(name: str) -> None:
     [parent] = [other for other in ORACLE if ORACLE[name]["forked_from"] in other]
     parent_prompts = set(_prompts(parent))
     own = [prompt for prompt in _prompts(name) if prompt not in parent_prompts]

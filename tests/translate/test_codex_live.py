@@ -72,7 +72,7 @@ async def _lived_and_imported(
         return fold_recording(stage.lines)[session_id], imported[session_id]
 
 
-async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_messages_and_tool_calls_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     update = "*** Begin Patch\n*** Update File: old.txt\n@@\n-one\n+ONE\n two\n*** End Patch\n"
     several = "*** Begin Patch\n*** Add File: sub/new.txt\n+new\n*** Delete File: gone.txt\n*** End Patch\n"
     prompts = [
@@ -111,7 +111,7 @@ async def test_an_error_of_the_provider_is_one_in_the_transcript(
     assert [message.text for message in imported.messages][-1] == "Better."
 
 
-async def test_what_the_adapter_leaves_out_is_told(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_calls_that_the_adapter_omits_are_reported(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     lived, imported = await _lived_and_imported(tmp_path, request, [_tool("no_such_tool", {"x": 1}) + "[[say:Oh.]]"])
     assert not list(lived.tool_calls)
     assert [(call.title, call.status) for call in imported.tool_calls] == [("no_such_tool", "failed")]

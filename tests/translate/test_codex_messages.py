@@ -21,7 +21,7 @@ def _user_item(transcript: Transcript, text: str, *kinds: str, **fields: Any) ->
 # -- the model's
 
 
-def test_an_item_that_comes_after_its_turn_was_aborted_is_told_once() -> None:
+def test_an_item_after_its_turn_was_aborted_is_reported_once() -> None:
     """Codex 0.40 writes items when a turn is over."""
     transcript = Transcript(cli_version="0.40.0")
     transcript.prompt("Go")
@@ -41,7 +41,7 @@ def test_an_item_that_comes_after_its_turn_was_aborted_is_told_once() -> None:
     ]
 
 
-def test_an_answer_whose_prompt_no_event_tells_is_told_once() -> None:
+def test_an_answer_to_a_prompt_without_an_event_is_reported_once() -> None:
     transcript = Transcript()
     for words in ("One", "Two"):
         _user_item(transcript, words)
@@ -49,7 +49,7 @@ def test_an_answer_whose_prompt_no_event_tells_is_told_once() -> None:
     assert [text for _, text in spoken(transcript.fold())] == ["One", "One, done.", "Two", "Two, done."]
 
 
-def test_the_thoughts_of_a_review_are_told_once_though_two_records_have_them() -> None:
+def test_the_thoughts_of_a_review_are_reported_once_though_two_records_have_them() -> None:
     transcript = Transcript()
     transcript.event("entered_review_mode", user_facing_hint="current changes")
     transcript.started()
@@ -75,7 +75,7 @@ def test_a_message_without_a_type_is_one() -> None:
     "metadata",
     [{"compaction_output": True}, {"delivered_assistant_message": "codex:code-mode-delivery:v1:incomplete:The"}],
 )
-def test_what_the_model_did_not_say_to_the_user_is_not_told(metadata: dict[str, Any]) -> None:
+def test_messages_that_are_not_for_the_user_are_left_out(metadata: dict[str, Any]) -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -86,7 +86,7 @@ def test_what_the_model_did_not_say_to_the_user_is_not_told(metadata: dict[str, 
     assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
 
 
-def test_what_a_sub_agent_has_of_its_parents_words_is_not_told() -> None:
+def test_the_parents_messages_in_a_sub_agents_thread_are_left_out() -> None:
     transcript = Transcript(source={"subagent": {"thread_spawn": {"parent_thread_id": PARENT}}})
     transcript.started()
     content = [{"type": "input_text", "text": "Of the parent"}]
@@ -97,7 +97,7 @@ def test_what_a_sub_agent_has_of_its_parents_words_is_not_told() -> None:
     assert "Of the parent" not in [text for _, text in spoken(transcript.fold())]
 
 
-def test_what_was_said_with_voices_is_told() -> None:
+def test_spoken_messages_are_reported() -> None:
     transcript = Transcript(history_mode="paginated")
     transcript.add("realtime_item", id="rt_1", type="realtime_session_started", realtime_session_id="v1")
     for number, (role, text) in enumerate((("user", "Look at it"), ("assistant", "I do."))):
@@ -112,7 +112,7 @@ def test_what_was_said_with_voices_is_told() -> None:
 # -- the user's
 
 
-def test_words_that_are_said_to_be_the_users_are_a_prompt_though_no_event_tells_them() -> None:
+def test_a_text_marked_as_the_users_is_a_prompt_without_an_event() -> None:
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     transcript.started()
     _user_item(transcript, "Here is my house style.", "agents_md.instructions")
@@ -127,7 +127,7 @@ def test_words_that_are_said_to_be_the_users_are_a_prompt_though_no_event_tells_
     assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
 
 
-def test_a_prompt_with_a_picture_whose_event_comes_late_is_told_once() -> None:
+def test_a_prompt_with_an_image_and_a_late_event_is_reported_once() -> None:
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     transcript.started()
     pieces = [
@@ -146,7 +146,7 @@ def test_a_prompt_with_a_picture_whose_event_comes_late_is_told_once() -> None:
     assert fold.messages[0].blocks == [ImageContent(data="QUJD", mime_type="image/png")]
 
 
-def test_the_same_words_said_twice_are_two_prompts() -> None:
+def test_the_same_text_sent_twice_is_two_prompts() -> None:
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     for answer in ("One.", "Two."):
         transcript.started()
@@ -159,7 +159,7 @@ def test_the_same_words_said_twice_are_two_prompts() -> None:
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_prompt_that_was_never_answered_is_told_though_no_event_tells_it(ends: bool) -> None:
+def test_a_prompt_without_an_answer_or_an_event_is_reported(ends: bool) -> None:
     transcript = Transcript()
     transcript.started()
     _user_item(transcript, "Go")
@@ -169,7 +169,7 @@ def test_a_prompt_that_was_never_answered_is_told_though_no_event_tells_it(ends:
 
 
 @pytest.mark.parametrize("told_by", ["event", "event with files", "item"])
-def test_the_answer_to_a_question_is_told_without_what_is_around_it(told_by: str) -> None:
+def test_the_answer_to_a_question_is_reported_without_its_wrapper(told_by: str) -> None:
     replies = msgspec.json.encode([{"answer": "Blue", "question": "Which colour?"}]).decode()
     reply = f"<send_user_message_question_reply>\n{replies}\n</send_user_message_question_reply>"
     if told_by == "event with files":
@@ -185,7 +185,7 @@ def test_the_answer_to_a_question_is_told_without_what_is_around_it(told_by: str
     assert [text for _, text in spoken(transcript.fold())] == ["Paint it.", "Blue", "Done."]
 
 
-def test_what_the_user_picks_and_records_is_shown() -> None:
+def test_files_and_audio_of_a_prompt_are_shown() -> None:
     transcript = Transcript(history_mode="paginated")
     transcript.started()
     content = [

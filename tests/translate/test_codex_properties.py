@@ -156,7 +156,7 @@ def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(era: str) -> N
 @of_each_era
 @given(data=st.data())
 @settings(max_examples=60)
-def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(era: str, data: st.DataObject) -> None:
+def test_a_file_truncated_anywhere_gives_whole_frames_and_no_open_run(era: str, data: st.DataObject) -> None:
     whole = _data(era)
     begin = data.draw(st.sampled_from([0, 0, data.draw(st.integers(0, len(whole)))]))
     _no_harm(whole[begin : data.draw(st.integers(begin, len(whole)))].split(b"\n"))
@@ -165,7 +165,7 @@ def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(era: str, data: 
 @of_each_era
 @given(data=st.data())
 @settings(max_examples=60)
-def test_lines_that_come_twice_or_in_another_order_do_no_harm(era: str, data: st.DataObject) -> None:
+def test_repeated_and_reordered_lines_are_harmless(era: str, data: st.DataObject) -> None:
     lines = list(TRANSCRIPTS[era])
     for _ in range(data.draw(st.integers(0, 8))):
         place = data.draw(st.integers(0, len(lines) - 1))
@@ -179,7 +179,7 @@ def test_lines_that_come_twice_or_in_another_order_do_no_harm(era: str, data: st
 @of_each_era
 @given(data=st.data())
 @settings(max_examples=120)
-def test_values_of_any_type_anywhere_do_no_harm(era: str, data: st.DataObject) -> None:
+def test_values_of_any_type_are_harmless(era: str, data: st.DataObject) -> None:
     _no_harm(with_other_values(data, TRANSCRIPTS[era]))
 
 
@@ -204,7 +204,7 @@ SMALL = [path for path in REAL if path.stat().st_size < 60_000]
 @pytest.mark.skipif(not SMALL, reason="no transcripts: DRAGOMAN_CORPUS names the folder that has them")
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_real_files_that_are_cut_doubled_or_out_of_order_do_no_harm(data: st.DataObject) -> None:
+def test_real_files_that_are_truncated_repeated_or_reordered_are_harmless(data: st.DataObject) -> None:
     lines = data.draw(st.sampled_from(SMALL)).read_bytes().split(b"\n")
     for _ in range(data.draw(st.integers(0, 4))):
         place = data.draw(st.integers(0, len(lines) - 1))

@@ -17,7 +17,7 @@ def _notices(transcript: Transcript) -> list[str]:
     return [notice["title"] for notice in updates(transcript.frames(), "notice")]
 
 
-def test_a_thread_that_was_taken_back_keeps_its_title_and_says_so() -> None:
+def test_a_thread_that_was_rolled_back_keeps_its_title_and_has_a_notice() -> None:
     transcript = Transcript(history_base={"thread_id": THREAD, "end_ordinal_exclusive": 6, "end_byte_offset": 1300})
     transcript.run("Instead")
     frames = translated(transcript.lines, f"rollout-2026-04-11T20-30-03-{THREAD}_{ROLLOUT}.jsonl")
@@ -34,14 +34,14 @@ def test_a_thread_that_was_taken_back_keeps_its_title_and_says_so() -> None:
         ({"success": False}, "Could not be undone"),
     ],
 )
-def test_an_undo_is_told(reported: dict[str, Any], title: str) -> None:
+def test_an_undo_is_a_notice(reported: dict[str, Any], title: str) -> None:
     transcript = Transcript(cli_version="0.63.0")
     transcript.run()
     transcript.event("undo_completed", **reported)
     assert _notices(transcript) == [title]
 
 
-def test_a_summary_to_read_is_told_with_its_compaction() -> None:
+def test_a_readable_summary_is_reported_with_its_compaction() -> None:
     transcript = Transcript()
     transcript.started()
     transcript.prompt("Go")
@@ -52,7 +52,7 @@ def test_a_summary_to_read_is_told_with_its_compaction() -> None:
     assert compaction["summary"] == [{"type": "text", "text": "We went."}]
 
 
-def test_what_only_tells_that_something_goes_on_is_silent() -> None:
+def test_events_of_progress_are_left_out() -> None:
     transcript = Transcript()
     for kind in ("exec_command_begin", "mcp_tool_call_begin", "exec_command_output_delta", "agent_message_delta"):
         transcript.event(kind, call_id="call_1")
@@ -95,7 +95,7 @@ def test_a_state_that_is_none_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize("reported", ["timeout_ms must be at least 10000", "agent path `/root/look` already exists"])
-def test_what_could_not_be_asked_of_an_agent_failed(reported: str) -> None:
+def test_a_failed_call_of_an_agent_tool_is_a_failed_call(reported: str) -> None:
     transcript = Transcript()
     transcript.call("spawn_agent", {"message": "Look!"}, namespace="collaboration")
     transcript.output(reported)

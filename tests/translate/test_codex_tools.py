@@ -111,7 +111,7 @@ def test_an_output_is_read_in_each_of_its_forms(text: str, result: CallOutput) -
     assert parse_output(text) == result
 
 
-def test_an_output_of_pieces_is_their_words_and_images() -> None:
+def test_an_output_of_pieces_is_their_texts_and_images() -> None:
     pieces = [
         {"type": "input_text", "text": "Script completed\nWall time 0.3 seconds\nOutput:\n"},
         {"type": "input_text", "text": "a"},
@@ -155,7 +155,7 @@ def test_an_output_may_be_wrapped_in_an_object() -> None:
         ("cat 'unended", "cat 'unended", "execute"),
     ],
 )
-def test_a_command_that_merely_looks_is_called_by_what_it_looks_at(line: str, title: str, kind: str) -> None:
+def test_a_command_that_only_reads_is_named_by_what_it_reads(line: str, title: str, kind: str) -> None:
     call = _transcript_of(("exec_command", {"cmd": line}, "Exit code: 0\nWall time: 0 seconds\nOutput:\n")).tool()
     assert (call.title, call.kind, call.status) == (title, kind, "completed")
     assert call.raw_input == {"command": line, "cwd": FOLDER}
@@ -172,7 +172,7 @@ def test_a_command_that_merely_looks_is_called_by_what_it_looks_at(line: str, ti
         ("exec_command", {"cmd": "make all"}),
     ],
 )
-def test_a_command_is_told_without_its_shell(tool: str, arguments: dict[str, Any]) -> None:
+def test_a_command_is_shown_without_its_shell(tool: str, arguments: dict[str, Any]) -> None:
     call = _transcript_of((tool, arguments, "done")).tool()
     assert (call.name, call.title, call.raw_input["command"]) == (tool, "make all", "make all")
 
@@ -199,7 +199,7 @@ def _exited(code: int, text: str = "") -> str:
     return f"Chunk ID: a\nWall time: 1.0 seconds\nProcess exited with code {code}\nOutput:\n{text}"
 
 
-def test_a_command_that_goes_on_ends_when_a_later_call_says_so() -> None:
+def test_a_running_command_ends_when_a_later_call_reports_it() -> None:
     poll = {"session_id": 7, "chars": ""}
     transcript = _transcript_of(
         ("exec_command", {"cmd": "make"}, _running("one\n")),
@@ -214,7 +214,7 @@ def test_a_command_that_goes_on_ends_when_a_later_call_says_so() -> None:
     assert [update["_meta"]["native"].get("callId") for update in reported] == [None, "call_2", "call_3"]
 
 
-def test_a_command_that_prints_for_long_is_not_told_anew_with_each_piece() -> None:
+def test_a_long_output_is_not_repeated_with_each_piece() -> None:
     piece = "x" * 4095 + "\n"
     polls = [("write_stdin", {"session_id": 7}, _running(piece)) for _ in range(100)]
     transcript = _transcript_of(("exec_command", {"cmd": "make"}, _running()), *polls)
@@ -223,7 +223,7 @@ def test_a_command_that_prints_for_long_is_not_told_anew_with_each_piece() -> No
     assert _words(transcript.tool()) == 100 * piece
 
 
-def test_a_command_that_goes_on_may_end_in_a_later_turn() -> None:
+def test_a_running_command_may_end_in_a_later_turn() -> None:
     transcript = _transcript_of(("exec_command", {"cmd": "make"}, _running()))
     transcript.started()
     transcript.prompt("And?")
@@ -233,7 +233,7 @@ def test_a_command_that_goes_on_may_end_in_a_later_turn() -> None:
     assert (transcript.tool().status, _words(transcript.tool())) == ("completed", "ok")
 
 
-def test_asking_for_a_process_that_nobody_knows_is_a_call_of_its_own() -> None:
+def test_polling_an_unknown_process_is_a_call_of_its_own() -> None:
     call = _transcript_of(("write_stdin", {"session_id": 9}, "write_stdin failed: Unknown process id 9")).tool()
     assert (call.name, call.title, call.status) == ("write_stdin", "Wait for process 9", "failed")
 
@@ -249,7 +249,7 @@ def test_a_poll_that_was_refused_does_not_end_the_command() -> None:
     assert (refused.title, refused.status) == ("Write to process 7", "failed")
 
 
-def test_an_event_tells_more_of_a_commands_end_than_its_output() -> None:
+def test_an_event_has_more_about_the_end_of_a_command_than_its_output() -> None:
     transcript = Transcript()
     transcript.call("exec_command", {"cmd": "cd x && cat a"})
     transcript.event(
@@ -264,7 +264,7 @@ def test_an_event_tells_more_of_a_commands_end_than_its_output() -> None:
 
 
 @pytest.mark.parametrize("event_first", [False, True])
-def test_a_command_that_an_event_ended_is_not_told_again_by_polls(event_first: bool) -> None:
+def test_a_command_that_an_event_ended_is_not_reported_again_by_polls(event_first: bool) -> None:
     transcript = Transcript()
     transcript.call("exec_command", {"cmd": "make"})
     if not event_first:
@@ -289,7 +289,7 @@ def test_an_event_of_a_poll_adds_nothing_to_the_command() -> None:
     assert (transcript.tool().title, _words(transcript.tool())) == ("make", "one\ntwo\n")
 
 
-def test_an_item_with_addresses_tells_the_same() -> None:
+def test_an_item_with_file_urls_gives_the_same_call() -> None:
     transcript = Transcript()
     transcript.call("exec_command", {"cmd": "cat 'a b'"})
     transcript.completed("CommandExecution", id="call_1", command=["bash", "-lc", "cat 'a b'"],
@@ -298,7 +298,7 @@ def test_an_item_with_addresses_tells_the_same() -> None:
     assert transcript.tool().title == "Read file '/home/ada/pro j/a b'"
 
 
-def test_an_end_without_its_call_is_told() -> None:
+def test_an_end_without_a_call_is_reported() -> None:
     transcript = Transcript()
     transcript.event("exec_command_end", call_id="x", command=["make"], cwd=FOLDER, exit_code=0, status="completed")
     assert (transcript.tool().title, transcript.tool().status) == ("make", "completed")
@@ -365,7 +365,7 @@ def test_a_command_that_does_more_than_patch_is_a_command() -> None:
     assert transcript.tool().kind == "execute"
 
 
-def test_a_patch_that_failed_shows_what_it_wanted_and_why_not() -> None:
+def test_a_failed_patch_shows_its_changes_and_the_reason() -> None:
     transcript = Transcript()
     transcript.custom("apply_patch", PATCH)
     transcript.output("apply_patch verification failed: no such lines")
@@ -374,7 +374,7 @@ def test_a_patch_that_failed_shows_what_it_wanted_and_why_not() -> None:
     assert _words(call) == "apply_patch verification failed: no such lines"
 
 
-def test_what_was_changed_takes_the_place_of_what_was_asked_for() -> None:
+def test_the_actual_changes_replace_the_requested_ones() -> None:
     transcript = Transcript()
     transcript.custom("apply_patch", PATCH)
     changes = {
@@ -444,7 +444,7 @@ def test_a_plan_is_the_plan_and_no_call() -> None:
     assert not list(fold.tool_calls)
 
 
-def test_a_plan_that_was_not_taken_is_a_failed_call() -> None:
+def test_a_refused_plan_is_a_failed_call() -> None:
     transcript = _transcript_of(("update_plan", {"plan": [{"step": "One"}]}, "unsupported call: update_plan"))
     assert (transcript.tool().name, transcript.tool().status) == ("update_plan", "failed")
     assert not transcript.fold().plans
@@ -481,7 +481,7 @@ def test_an_mcp_tool_that_could_not_be_called_failed() -> None:
     assert (call.title, call.status, _words(call)) == ("mcp.memory.add", "failed", "gone")
 
 
-def test_what_an_mcp_tool_shows_is_shown() -> None:
+def test_the_result_of_an_mcp_tool_is_shown() -> None:
     transcript = Transcript()
     content = [
         {"type": "image", "data": "QUJD", "mimeType": "image/png"},
@@ -494,7 +494,7 @@ def test_what_an_mcp_tool_shows_is_shown() -> None:
     ]
 
 
-def test_what_a_tool_of_another_program_shows_is_shown() -> None:
+def test_the_result_of_a_dynamic_tool_is_shown() -> None:
     transcript = Transcript()
     content = [{"type": "inputImage", "imageUrl": "data:image/png;base64,QUJD"}, {"type": "inputText", "text": "See?"}]
     transcript.completed("DynamicToolCall", id="call_1", tool="look", arguments={}, content_items=content, success=True)
@@ -504,7 +504,7 @@ def test_what_a_tool_of_another_program_shows_is_shown() -> None:
     ]
 
 
-def test_what_a_tool_tells_without_having_been_called_is_told_once() -> None:
+def test_an_output_without_a_call_is_reported_once() -> None:
     transcript = Transcript()
     for words in ("One.", "Two."):
         reported = {"name": "notifications", "namespace": "slack", "output": words}
@@ -536,7 +536,7 @@ def test_an_output_without_an_id_is_not_that_of_a_call(told_by: str) -> None:
     ],
 )
 @pytest.mark.parametrize("order", ["event first", "item first", "same id", "event alone", "item alone"])
-def test_a_web_search_is_told_once(action: dict[str, Any], title: str, order: str) -> None:
+def test_a_web_search_is_reported_once(action: dict[str, Any], title: str, order: str) -> None:
     transcript = Transcript()
     item = {"status": "completed", "action": action, **({"id": "ws_1"} if order == "same id" else {})}
     if order == "item first" or order == "item alone":
@@ -549,7 +549,7 @@ def test_a_web_search_is_told_once(action: dict[str, Any], title: str, order: st
     assert (call.title, call.kind, call.status) == (title, "search", "completed")
 
 
-def test_a_search_of_which_nothing_is_told_is_told_once() -> None:
+def test_a_search_without_details_is_reported_once() -> None:
     transcript = Transcript()
     transcript.event("web_search_end", call_id="ws_1", query="", action={"type": "other"})
     transcript.item("web_search_call", status="completed")
@@ -557,7 +557,7 @@ def test_a_search_of_which_nothing_is_told_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("action", [None, {"type": "open_page"}])
-def test_searches_that_are_alike_are_each_told(action: Any) -> None:
+def test_equal_searches_are_reported_each(action: Any) -> None:
     transcript = Transcript()
     for _ in range(3):
         transcript.item("web_search_call", status="completed", **({"action": action} if action else {}))
@@ -591,25 +591,25 @@ def test_an_image_that_is_looked_at_is_read() -> None:
 
 
 @pytest.mark.parametrize(("message", "shown"), [("Look!", "Look!"), ("gAAAAABo", "")])
-def test_what_an_agent_is_asked_is_shown_unless_it_is_encrypted(message: str, shown: str) -> None:
+def test_the_task_of_an_agent_is_shown_unless_it_is_encrypted(message: str, shown: str) -> None:
     transcript = Transcript()
     transcript.call("spawn_agent", {"message": message}, namespace="collaboration")
     assert _words(transcript.tool()) == shown
 
 
 @pytest.mark.parametrize(("tool", "words"), [("request_user_input", "question"), ("request_user_input_async", "title")])
-def test_a_question_is_called_by_its_words(tool: str, words: str) -> None:
+def test_a_question_has_its_text_as_the_title(tool: str, words: str) -> None:
     transcript = Transcript()
     transcript.call(tool, {"questions": [{words: "Which colour?", "options": ["Blue"]}]})
     assert transcript.tool().title == "Which colour?"
 
 
-def test_a_tool_that_nobody_knows_is_named_after_itself() -> None:
+def test_an_unknown_tool_is_named_after_itself() -> None:
     call = _transcript_of(("dance", {"steps": 3}, "aborted")).tool()
     assert (call.title, call.kind, call.raw_input, call.status) == ("dance", "other", {"steps": 3}, "failed")
 
 
-def test_arguments_that_are_no_json_are_kept_as_text() -> None:
+def test_arguments_that_are_no_json_are_shown_as_text() -> None:
     transcript = Transcript()
     transcript.item("function_call", name="dance", arguments="{broken", call_id="call_1")
     assert transcript.tool().raw_input == "{broken"
@@ -648,7 +648,7 @@ def test_a_path_is_made_absolute(path: str, folder: str, full: str) -> None:
     assert absolute(path, folder) == full
 
 
-def test_what_the_program_found_in_a_command_is_believed() -> None:
+def test_the_actions_that_codex_found_in_a_command_are_used() -> None:
     reported = commands.decode_actions(msgspec.Raw(b'[{"type":"read","path":"a"},{"type":"read","path":"b"}]'))
     assert commands.display_command("cat a && cat b", "/w", reported).title == "cat a && cat b"
     assert commands.decode_actions(msgspec.Raw(b'[{"type":"dance"}]')) == []

@@ -91,7 +91,7 @@ async def test_a_file_that_was_asked_for_long_ago_is_at_hand_no_longer(
         assert frame_keys(await all_entries(journal, OURS)) == await imported(path)
 
 
-def test_the_files_that_were_asked_for_last_are_kept_and_the_very_last_one_always() -> None:
+def test_the_files_that_were_used_last_stay_and_the_very_last_one_always() -> None:
     class SessionDedup:
         def __init__(self, offset: int) -> None:
             self.position = self

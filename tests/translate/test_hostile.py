@@ -99,7 +99,7 @@ def _loop(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_pipe, _device, _folder, _loop])
-def test_only_a_file_is_opened_whatever_it_was_when_it_was_looked_at(make: Any, tmp_path: Path) -> None:
+def test_only_a_regular_file_is_opened_even_if_it_was_replaced(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "x.jsonl")
     with pytest.raises(InputError):
         open_transcript(tmp_path / "x.jsonl")
@@ -114,9 +114,7 @@ def test_a_socket_is_not_opened_either(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("make", [_pipe, _device, _folder])
-async def test_what_is_no_file_beside_a_transcript_tells_nothing_of_it(
-    make: Any, journal: MemoryJournal, tmp_path: Path
-) -> None:
+async def test_a_sidecar_that_is_no_regular_file_is_ignored(make: Any, journal: MemoryJournal, tmp_path: Path) -> None:
     transcript = Transcript(agentId="a1", isSidechain=True)
     transcript.user("Look")
     _file(tmp_path, transcript.lines, "agent-a1")
@@ -125,7 +123,7 @@ async def test_what_is_no_file_beside_a_transcript_tells_nothing_of_it(
     assert (len(done.new), done.skipped) == (1, None)
 
 
-async def test_a_file_beside_a_transcript_that_is_too_large_tells_nothing_of_it(
+async def test_a_sidecar_that_is_too_large_is_ignored(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_import, "_MAX_SIDECAR_BYTES", 100)
@@ -165,7 +163,7 @@ async def test_a_folder_that_is_a_link_itself_is_read(journal: MemoryJournal, tm
     assert (len(done.new), done.skipped) == (1, None)
 
 
-async def test_no_program_of_the_folder_where_the_user_is_runs(
+async def test_no_module_in_the_current_folder_is_loaded(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _file(tmp_path, _talk("Go").lines)
@@ -181,7 +179,7 @@ async def test_no_program_of_the_folder_where_the_user_is_runs(
 # -- what has no end
 
 
-async def test_a_line_that_is_too_long_is_kept_as_its_length_its_digest_and_its_beginning(
+async def test_an_overlong_line_is_stored_as_length_digest_and_beginning(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
@@ -232,7 +230,7 @@ def test_lines_about_as_long_as_the_longest_are_all_read_once(
     assert (lines[1].text == b"x" * length) == (length < 100)
 
 
-async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
+async def test_a_file_that_grows_without_a_pause_is_read_to_its_size_at_the_start(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _file(tmp_path, (transcript := _talk("Go")).lines)
@@ -256,7 +254,7 @@ async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
     assert await _message_texts(journal) == ["Go", "Answer to Go", "And 1", "And 2"]
 
 
-async def test_what_unpacks_to_far_more_than_its_file_is_left_out(
+async def test_a_compressed_file_that_expands_too_far_is_skipped(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_MIN_EXPANDED_BYTES", 1000)
@@ -268,7 +266,7 @@ async def test_what_unpacks_to_far_more_than_its_file_is_left_out(
 
 
 @pytest.mark.parametrize(("limit", "value"), [("_MAX_LINES_BEFORE_SESSION", 10), ("_MAX_BYTES_BEFORE_SESSION", 1000)])
-async def test_a_file_that_goes_on_without_a_conversation_is_not_read_on(
+async def test_a_long_file_without_a_conversation_is_not_read_to_its_end(
     limit: str, value: int, journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_import, limit, value)
@@ -311,7 +309,7 @@ def test_a_number_that_is_longer_than_python_reads_is_none() -> None:
     assert codex.frames()
 
 
-def test_words_that_begin_again_and_again_are_gone_through_once() -> None:
+def test_a_text_of_repeated_beginnings_is_searched_once() -> None:
     """Otherwise each of these takes minutes."""
     claude = Transcript()
     claude.user("Go")
@@ -343,7 +341,7 @@ async def test_a_time_that_no_calendar_has_is_none(stamp: str, journal: MemoryJo
     assert session.updated == 1e9
 
 
-async def test_a_file_whose_time_no_calendar_has_comes_in(journal: MemoryJournal, tmp_path: Path) -> None:
+async def test_a_file_with_a_time_beyond_the_calendar_is_imported(journal: MemoryJournal, tmp_path: Path) -> None:
     transcript = Transcript(timestamp=None)
     transcript.user("Go")
     path = _file(tmp_path, transcript.lines)
@@ -353,7 +351,7 @@ async def test_a_file_whose_time_no_calendar_has_comes_in(journal: MemoryJournal
     assert session.updated == 0.0
 
 
-async def test_who_has_which_session_is_not_asked_for_each_file_whose_time_is_to_come(
+async def test_files_with_a_future_time_share_one_policy(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
@@ -375,7 +373,7 @@ async def test_who_has_which_session_is_not_asked_for_each_file_whose_time_is_to
 
 
 @pytest.mark.parametrize(("name", "provider"), [(b"\xff" * 36 + b".jsonl", "claude"), (b"rollout-\xff.jsonl", "codex")])
-async def test_a_file_whose_name_is_no_text_comes_in(
+async def test_a_file_whose_name_is_no_utf8_is_imported(
     name: bytes, provider: str, journal: MemoryJournal, tmp_path: Path
 ) -> None:
     codex = codex_talk.Transcript(begun=False)
@@ -387,7 +385,7 @@ async def test_a_file_whose_name_is_no_text_comes_in(
     assert msgspec.json.decode(msgspec.json.encode(done), type=ImportedFile).path == done.path
 
 
-def test_the_same_name_gives_the_same_session_whatever_bytes_it_has() -> None:
+def test_the_same_name_gives_the_same_session_for_any_bytes() -> None:
     ids = {
         frame.session_id
         for frame in ClaudeTranslator(PurePath(os.fsdecode(b"\xff" * 36 + b".jsonl"))).feed(_talk("Go").lines[0], 0)
@@ -429,7 +427,7 @@ async def test_a_process_apart_that_says_something_else_is_not_waited_for(
     assert (len(done.new), done.skipped) == (1, None)
 
 
-async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
+async def test_a_failure_while_the_worker_answers_mixes_up_no_files(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{SESSION[:-1]}{number}" for number in range(3)]
@@ -452,7 +450,7 @@ async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
     assert [[ids[session_id] for session_id in one.new] for one in done] == [[name] for name in names]
 
 
-async def test_without_room_for_temporary_files_a_file_waits_and_says_what_to_do(
+async def test_without_room_for_temporary_files_a_file_is_skipped_with_the_remedy(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 5)

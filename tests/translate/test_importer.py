@@ -133,7 +133,7 @@ async def test_a_sub_agent_is_a_session_of_its_own_that_only_its_agent_continues
     assert sessions["a1"].handle is None
 
 
-async def test_records_that_nobody_knows_are_kept_and_counted(journal: Journal, tmp_path: Path) -> None:
+async def test_unknown_records_are_imported_and_counted(journal: Journal, tmp_path: Path) -> None:
     transcript = _talk("Go")
     transcript.bare("weather", sky="blue")
     transcript.lines.append(b"no JSON")
@@ -146,7 +146,7 @@ async def test_records_that_nobody_knows_are_kept_and_counted(journal: Journal, 
     assert (await _import(journal, path)).unknown == {}
 
 
-async def test_what_stands_before_the_session_comes_after_its_beginning(journal: Journal, tmp_path: Path) -> None:
+async def test_frames_before_the_session_are_added_after_its_opening(journal: Journal, tmp_path: Path) -> None:
     transcript = codex_talk.Transcript(begun=False)
     transcript.lines.append(b"no JSON")
     transcript.began()
@@ -164,9 +164,7 @@ async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, 
     assert not await journal.sessions()
 
 
-async def test_a_session_in_which_nothing_was_said_comes_in_with_the_first_word(
-    journal: Journal, tmp_path: Path
-) -> None:
+async def test_a_session_is_imported_with_its_first_message(journal: Journal, tmp_path: Path) -> None:
     transcript = codex_talk.Transcript()
     path = _written(tmp_path / codex_talk.NAME, transcript.lines)
     assert (await _import(journal, path, provider="codex")).skipped == NO_CONVERSATION
@@ -195,9 +193,7 @@ async def test_a_compressed_file_comes_in_as_any_other(journal: Journal, tmp_pat
     assert (done.amounts.messages, done.amounts.runs, done.skipped, done.left) == (2, 1, None, 0)
 
 
-async def test_a_compressed_file_that_is_half_written_comes_in_when_it_is_whole(
-    journal: Journal, tmp_path: Path
-) -> None:
+async def test_a_half_written_compressed_file_is_imported_when_it_is_complete(journal: Journal, tmp_path: Path) -> None:
     path = _compressed(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-3])
@@ -213,7 +209,7 @@ async def test_a_damaged_compressed_file_is_skipped_with_the_reason(journal: Jou
     assert ((await _import(journal, path, provider="codex")).skipped or "").startswith("it is damaged")
 
 
-async def test_without_what_it_takes_a_compressed_file_is_skipped_with_the_remedy(
+async def test_without_zstd_a_compressed_file_is_skipped_with_the_remedy(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _compressed(tmp_path)
@@ -245,7 +241,7 @@ async def test_a_second_import_brings_nothing_and_does_not_open_the_file(journal
     assert await all_entries(journal) == before
 
 
-async def test_what_was_appended_since_comes_in_alone(journal: Journal, tmp_path: Path) -> None:
+async def test_only_appended_records_are_imported(journal: Journal, tmp_path: Path) -> None:
     path = _claude(tmp_path, _talk("Go").lines)
     first = await _import(journal, path)
     _claude(tmp_path, _talk("Go", "On").lines)
@@ -259,9 +255,7 @@ async def test_what_was_appended_since_comes_in_alone(journal: Journal, tmp_path
 
 
 @pytest.mark.parametrize("how", ["moved", "copied", "replaced", "truncated"])
-async def test_a_file_that_was_moved_or_replaced_brings_nothing_twice(
-    journal: Journal, tmp_path: Path, how: str
-) -> None:
+async def test_a_moved_or_replaced_file_adds_nothing_twice(journal: Journal, tmp_path: Path, how: str) -> None:
     lines = _talk("Go", "On").lines
     path = _claude(tmp_path, lines)
     await _import(journal, path)
@@ -366,7 +360,7 @@ async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) 
         assert [len(one.new) for one in taken] == [1, 1]
 
 
-async def test_no_file_is_read_while_too_much_waits_to_be_committed(
+async def test_no_file_is_read_while_too_many_bytes_wait_for_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importer, "_MAX_BYTES_AHEAD", 0)
@@ -395,7 +389,7 @@ async def test_no_file_is_read_while_too_much_waits_to_be_committed(
 
 
 @pytest.mark.usefixtures("where")
-async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal: Journal, tmp_path: Path) -> None:
+async def test_a_file_whose_session_is_open_does_not_block_the_others(journal: Journal, tmp_path: Path) -> None:
     path = _claude(tmp_path, _talk("Go").lines)
     await _import(journal, path)
     await journal.heartbeat(Process(id="p", host="h", pid=1, started="", heartbeat=0.0))
@@ -412,7 +406,7 @@ async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal
 
 
 @pytest.mark.usefixtures("where")
-async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -> None:
+async def test_the_reason_to_skip_a_file_is_reported(journal: Journal, tmp_path: Path) -> None:
     await _ran(journal)
     files = [
         _claude(tmp_path, _talk("Go").lines),
@@ -628,7 +622,7 @@ async def test_an_import_that_came_too_late_does_not_keep_the_next_one_from_goin
     assert not await maintenance.verify(journal)
 
 
-async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Journal, tmp_path: Path) -> None:
+async def test_copies_imported_at_once_add_each_record_once(journal: Journal, tmp_path: Path) -> None:
     lines = _talk("Go", "On").lines
     paths = [_written(tmp_path / f"{number}" / f"{SESSION}.jsonl", lines) for number in range(5)]
     found = [Found("claude", path, 0, 0.0) for path in paths]
@@ -666,7 +660,9 @@ async def test_a_session_that_dragoman_ran_is_not_doubled(journal: Journal, tmp_
     assert await all_entries(journal) == before
 
 
-async def test_what_is_said_elsewhere_after_dragomans_last_word_comes_in(journal: Journal, tmp_path: Path) -> None:
+async def test_prompts_elsewhere_after_the_last_recorded_exchange_are_imported(
+    journal: Journal, tmp_path: Path
+) -> None:
     await _ran(journal)
     path = _claude(tmp_path, _talk("Go", "On").lines)
     done = await _import(journal, path)
@@ -682,9 +678,7 @@ async def test_what_is_said_elsewhere_after_dragomans_last_word_comes_in(journal
     assert not await maintenance.verify(journal)
 
 
-async def test_a_session_that_was_taken_over_from_another_journal_is_not_doubled(
-    journal: Journal, tmp_path: Path
-) -> None:
+async def test_a_session_imported_from_another_journal_is_not_repeated(journal: Journal, tmp_path: Path) -> None:
     """There Dragoman ran it."""
     async with MemoryJournal() as other:
         await _ran(other)
@@ -698,7 +692,7 @@ async def test_a_session_that_was_taken_over_from_another_journal_is_not_doubled
     assert (await _import(journal, path)).amounts.messages == 2
 
 
-async def test_a_sub_agent_that_was_begun_elsewhere_afterwards_comes_in(journal: Journal, tmp_path: Path) -> None:
+async def test_a_sub_agent_started_elsewhere_afterwards_is_imported(journal: Journal, tmp_path: Path) -> None:
     await _ran(journal)
     side = Transcript(isSidechain=True, agentId="a2", timestamp="2026-03-01T10:00:09.000Z")
     side.user("Look!")
@@ -799,7 +793,7 @@ async def test_the_note_on_an_imported_session_is_the_hosts(journal: Journal, tm
 # -- which files there are
 
 
-def test_the_files_of_a_provider_are_found_where_it_keeps_them(tmp_path: Path) -> None:
+def test_the_files_of_a_provider_are_found_in_its_folders(tmp_path: Path) -> None:
     path = _claude(tmp_path, [b"{}"])
     _claude(tmp_path, [b"{}"], f"{SESSION}/tool-results/x.jsonl")
     _claude(tmp_path, [b"{}"], "notes.txt")
@@ -811,7 +805,7 @@ def test_the_files_of_a_provider_are_found_where_it_keeps_them(tmp_path: Path) -
     assert [one.path for one in find_transcripts("claude", moved, Path("/nowhere"))] == [path]
 
 
-async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: Path) -> None:
+async def test_the_provider_of_a_file_is_detected_from_its_beginning(journal: Journal, tmp_path: Path) -> None:
     codex = codex_talk.Transcript()
     codex.run()
     paths = {
@@ -828,7 +822,7 @@ async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: P
     assert (again.frames, again.unchanged) == (0, 2)
 
 
-async def test_a_damaged_line_does_not_hide_whose_a_file_is(tmp_path: Path) -> None:
+async def test_a_damaged_line_does_not_prevent_detection(tmp_path: Path) -> None:
     first, *rest = _talk("Go").lines
     assert detect_provider(_written(tmp_path / "1.jsonl", [first, b'{"type":"us', *rest])) == "claude"
 
@@ -864,7 +858,7 @@ def _nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_taken(tmp_path: Path) -> None:
+async def test_a_folder_can_be_limited_to_one_provider(tmp_path: Path) -> None:
     codex = codex_talk.Transcript()
     codex.run()
     ours = _written(tmp_path / "mixed" / "1.jsonl", _talk("Go").lines)

@@ -65,7 +65,7 @@ _steps = st.one_of(
 
 
 @given(st.lists(_steps, max_size=40), st.lists(_steps, max_size=10))
-def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
+def test_objects_come_back_unchanged_in_any_order(
     before: list[tuple[str, int]], meanwhile: list[tuple[str, int]]
 ) -> None:
     store: ObjectStore[list[int]] = ObjectStore(Scratch())
@@ -107,7 +107,7 @@ def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
         assert store.is_all_loaded
 
 
-def test_a_full_disk_is_reported_with_what_to_do() -> None:
+def test_a_full_disk_is_reported_with_the_remedy() -> None:
     full = Scratch()
     full.execute("PRAGMA max_page_count = 10")
     objects: SpillingMap[bytes] = SpillingMap(full, max_entries=0)
@@ -116,7 +116,7 @@ def test_a_full_disk_is_reported_with_what_to_do() -> None:
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_what_is_nested_too_deeply_to_be_evicted_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_too_deeply_nested_to_evict_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
     store: ObjectStore[object] = ObjectStore(Scratch())
     deep: list[object] = []
@@ -195,7 +195,7 @@ class SameHash(str):
 
 
 @spilling_or_not
-def test_keys_whose_hashes_collide_are_all_kept(max_entries: int) -> None:
+def test_keys_with_equal_hashes_are_all_stored(max_entries: int) -> None:
     keys = [SameHash(f"record {number}") for number in range(20)]
     assert len({hash(key) for key in keys}) == 1
     spilling = SpillingSet(Scratch(), max_entries=max_entries)
@@ -203,7 +203,7 @@ def test_keys_whose_hashes_collide_are_all_kept(max_entries: int) -> None:
     assert not any(spilling.add(key) for key in keys)
 
 
-def test_long_keys_that_differ_at_their_end_are_told_apart() -> None:
+def test_long_keys_that_differ_at_their_end_are_distinct() -> None:
     spilling = SpillingSet(Scratch())
     lines = [b"x" * 100_000 + bytes([last]) for last in range(10)]
     assert all(spilling.add(line) for line in lines)
@@ -253,7 +253,7 @@ def _sides(count: int) -> Transcript:
     return transcript
 
 
-def test_sub_agents_that_were_evicted_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evicted_sub_agents_continue_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = _sides(40)
     frames = transcript.frames()
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
@@ -275,7 +275,7 @@ async def test_the_rows_of_sub_agents_that_were_evicted_are_those_that_their_fra
         assert not (await Importer(journal).import_file(_found(path))).frames
 
 
-async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_evicted(
+async def test_a_growing_file_with_evicted_sub_agents_is_read_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)

@@ -15,7 +15,7 @@ from dragoman.translate.transcript_file import has_long_line
 @pytest.mark.parametrize(("length", "is_long"), [(99, False), (100, False), (101, True), (250, True)])
 @pytest.mark.parametrize("before", [0, 1, 63, 64, 99])
 @pytest.mark.parametrize("end", [b"\n", b"", b"\nx\n"])
-def test_a_long_line_is_found_wherever_it_stands(
+def test_a_long_line_is_found_at_any_offset(
     length: int, is_long: bool, before: int, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LONG_LINE_BYTES", 100)

@@ -92,9 +92,7 @@ def pace(request: pytest.FixtureRequest) -> WatchIntervals:
 # -- what comes in
 
 
-async def test_what_is_written_comes_in_as_it_is_written(
-    journal: Journal, tmp_path: Path, pace: WatchIntervals
-) -> None:
+async def test_records_are_imported_as_they_are_written(journal: Journal, tmp_path: Path, pace: WatchIntervals) -> None:
     path = transcript_in(tmp_path)
     whole = talk("One", "Two")
     async with watcher(journal, tmp_path, pace):
@@ -110,7 +108,7 @@ async def test_what_is_written_comes_in_as_it_is_written(
     assert not await maintenance.verify(journal)
 
 
-async def test_what_was_there_before_comes_in_oldest_first(journal: Journal, tmp_path: Path) -> None:
+async def test_existing_files_are_imported_oldest_first(journal: Journal, tmp_path: Path) -> None:
     for number, session in enumerate([OTHER, SESSION]):
         path = transcript_in(tmp_path, session)
         path.write_bytes(lines(talk(f"Number {number}", session=session)))
@@ -154,7 +152,7 @@ async def test_a_folder_may_appear_later_go_away_and_come_back(
         await until_said(journal, "Answer to Other")
 
 
-async def test_a_folder_that_looks_like_the_one_before_is_watched_anew(
+async def test_a_replaced_folder_with_the_same_identity_is_watched_again(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """File systems give the number of a folder that is gone to the next one that is made."""
@@ -213,7 +211,7 @@ async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: 
 
 
 @pytest.mark.parametrize("how", ["truncated", "replaced", "written anew", "moved", "forgotten"])
-async def test_whatever_is_done_to_a_file_its_records_come_in_once(
+async def test_any_change_of_a_file_imports_its_records_once(
     journal: Journal, tmp_path: Path, pace: WatchIntervals, how: str
 ) -> None:
     path = transcript_in(tmp_path)
@@ -283,7 +281,7 @@ def _codex(home: Path, prompt: str, thread: str = codex_talk.THREAD) -> Path:
     return path
 
 
-async def test_a_file_that_is_compressed_in_its_place_brings_nothing_twice(journal: Journal, tmp_path: Path) -> None:
+async def test_a_file_that_is_compressed_in_place_adds_nothing_twice(journal: Journal, tmp_path: Path) -> None:
     zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     path = _codex(tmp_path, "Do it")
     async with watcher(journal, tmp_path, modes=modes(tmp_path, '[watch]\ncodex = "on"\n')) as watch:
@@ -300,7 +298,7 @@ async def test_a_file_that_is_compressed_in_its_place_brings_nothing_twice(journ
     assert any(position.path.endswith(".zst") for position in await journal.transcript_positions())
 
 
-async def test_a_compressed_file_that_cannot_be_read_here_is_told_of(
+async def test_a_compressed_file_that_cannot_be_read_is_reported(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_ZSTD_MODULES", ())
@@ -399,7 +397,7 @@ async def test_a_session_that_dragoman_runs_is_not_doubled(journal: Journal, tmp
     assert {entry.session_id for entry in entries[len(before) :]} == {imported_session_id("claude", OTHER)}
 
 
-async def test_a_session_whose_agent_has_renamed_it_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
+async def test_a_session_with_a_new_agent_id_is_not_repeated(journal: Journal, tmp_path: Path) -> None:
     """Neither by the transcript from before nor by the one from after."""
     ran = await Talk.begin(journal, "s1", agent="claude", time=BEGAN + 3600)
     for name in (SESSION, OTHER):
@@ -417,7 +415,7 @@ async def test_a_session_whose_agent_has_renamed_it_is_not_doubled(journal: Jour
     assert not await maintenance.verify(journal)
 
 
-async def test_a_watched_session_that_dragoman_goes_on_with_is_left_to_it(journal: Journal, tmp_path: Path) -> None:
+async def test_a_watched_session_that_dragoman_continues_is_skipped(journal: Journal, tmp_path: Path) -> None:
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
@@ -486,7 +484,7 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
     assert set(looked) == {str(tmp_path / ".claude" / "projects")}
 
 
-async def test_who_agrees_as_it_is_closed_does_not_wait_for_ever(journal: Journal, tmp_path: Path) -> None:
+async def test_consent_during_close_does_not_wait_for_ever(journal: Journal, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         async with watcher(journal, tmp_path, modes=modes(tmp_path, "")) as watch:
             agreeing = asyncio.create_task(watch.allow("claude"))
@@ -494,7 +492,7 @@ async def test_who_agrees_as_it_is_closed_does_not_wait_for_ever(journal: Journa
         await agreeing
 
 
-async def test_who_agreed_is_not_asked_again(tmp_path: Path) -> None:
+async def test_consent_is_asked_for_once(tmp_path: Path) -> None:
     ours = modes(tmp_path, "")
     ours.grant("codex")
     ours.grant("codex")
@@ -502,7 +500,7 @@ async def test_who_agreed_is_not_asked_again(tmp_path: Path) -> None:
     assert modes(tmp_path, '[watch]\ncodex = "off"\n').mode("codex") == "off"
 
 
-async def test_what_the_settings_forbid_nobody_can_agree_to(journal: Journal, tmp_path: Path) -> None:
+async def test_consent_cannot_override_the_settings(journal: Journal, tmp_path: Path) -> None:
     ours = modes(tmp_path, '[watch]\nclaude = "off"\n')
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, modes=ours) as watch:
@@ -530,7 +528,7 @@ def test_a_mode_that_there_is_not_is_refused(tmp_path: Path, text: str, problem:
 # -- when things go wrong
 
 
-async def test_where_the_system_tells_nothing_folders_are_looked_through(
+async def test_folders_without_notifications_are_polled(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(folder: str, *, is_recursive: bool) -> FolderNotifications:
@@ -560,7 +558,7 @@ async def test_files_that_are_not_at_rest_are_looked_at_more_often_than_all_of_t
         await until_said(journal, "Answer to Two")
 
 
-async def test_notifications_that_end_are_replaced_by_looking(
+async def test_notifications_that_end_are_replaced_by_polling(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(self: FolderNotifications) -> list[str]:
@@ -576,7 +574,7 @@ async def test_notifications_that_end_are_replaced_by_looking(
         assert watch.status()[0].method == "polling"
 
 
-async def test_what_the_journal_could_not_take_comes_in_later(
+async def test_records_that_could_not_be_committed_are_imported_later(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append_, failures = journal.append, [JournalLocked("held"), JournalLocked("held again")]
@@ -660,7 +658,7 @@ async def home_of_somebody() -> AsyncIterator[Path]:
 
 @pytest.mark.parametrize("pace", [POLLING, UNTOLD])
 @pytest.mark.parametrize("name", [".claude", ".claude/projects", ".claude/projects/-home-ada-proj"])
-async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name: str, pace: WatchIntervals) -> None:
+async def test_an_unreadable_folder_is_reported_until_it_is_readable(name: str, pace: WatchIntervals) -> None:
     async with home_of_somebody() as home:
         transcript_in(home).write_bytes(lines(talk("One")))
         folder = home / name
@@ -681,7 +679,7 @@ async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name
     ("folder", "is_it"),
     [("/home/ada/.claude", False), ("/net/ada/x", True), ("/net/ad", False), ("/mnt/my disk/x", True)],
 )
-def test_folders_of_other_machines_are_told_by_their_mounts(folder: str, is_it: bool) -> None:
+def test_folders_of_other_machines_are_recognised_by_their_mounts(folder: str, is_it: bool) -> None:
     mounts = (
         "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
         "40 22 0:50 / /net/ada rw - nfs4 server:/ada rw\n"
@@ -691,7 +689,7 @@ def test_folders_of_other_machines_are_told_by_their_mounts(folder: str, is_it: 
     assert is_remote(folder, lambda: mounts) is is_it
 
 
-def test_where_nobody_tells_of_mounts_a_folder_is_taken_to_be_here() -> None:
+def test_without_a_list_of_mounts_a_folder_counts_as_local() -> None:
     def missing() -> str:
         raise FileNotFoundError
 

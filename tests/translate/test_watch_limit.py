@@ -26,7 +26,7 @@ def _can_be_limited() -> bool:
 
 @pytest.mark.skipif(not _can_be_limited(), reason="this machine does not let a process have limits of its own")
 @pytest.mark.parametrize(("before", "way"), [(WATCHES * 2, "polling"), (1, "native")], ids=["at the start", "later"])
-def test_where_watches_run_out_nothing_is_missed(tmp_path: Path, before: int, way: str) -> None:
+def test_nothing_is_missed_when_watches_run_out(tmp_path: Path, before: int, way: str) -> None:
     for number in range(before):
         (tmp_path / ".claude" / "projects" / str(number)).mkdir(parents=True)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
