@@ -21,7 +21,7 @@ from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
 
 PRIVATE: Final = 0o600
-"""The mode of a file for its owner alone: most of our files hold what was said to an agent, or keys."""
+"""The mode of a file for its owner alone: most of our files contain conversations with agents, or keys."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

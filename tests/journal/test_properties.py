@@ -1,4 +1,4 @@
-"""Whatever is said, in whatever batches, and whoever reads, leaves and comes back: rows and readers are as promised."""
+"""Properties of a journal: any frames in any batches, with readers that leave and return, keep its promises."""
 
 from __future__ import annotations
 

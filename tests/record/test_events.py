@@ -1,4 +1,4 @@
-"""Each event, by what the agent said to cause it."""
+"""Each event, and the message of the agent that causes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is said, in whatever order, the fold takes it, and takes it the same way each time."""
+"""Properties of the fold: it accepts any messages in any order, and gives the same rows each time."""
 
 from __future__ import annotations
 

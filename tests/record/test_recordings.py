@@ -28,7 +28,7 @@ def lines_of(case: str) -> list[bytes]:
 
 
 def outcomes(case: str) -> list[list[str]]:
-    """Of each session, the outcomes of its runs."""
+    """Return the outcomes of the runs of each session."""
     folds = fold_recording(lines_of(case))
     return [[run.reason or run.status for run in fold.runs.values()] for fold in folds.values() if fold.runs]
 

@@ -61,7 +61,7 @@ class Transcript:
         self.event("task_complete", **fields)
 
     def prompt(self, text: str, **fields: Any) -> None:
-        """With its copy in the model's history, as legacy files have it."""
+        """Add the event and its copy in the model's history, as legacy files have both."""
         self.item("message", role="user", content=[{"type": "input_text", "text": text}])
         self.event("user_message", message=text, **fields)
 

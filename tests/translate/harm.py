@@ -58,7 +58,7 @@ def _replace_something(data: st.DataObject, value: Any) -> None:
 
 
 def no_harm(frames: Sequence[Frame]) -> None:
-    """Each reads as what it is meant to be, no run is left open, and no id is given twice."""
+    """Check that each frame can be decoded, that no run is left open, and that no id is used twice."""
     for fold in folds(frames).values():
         assert all(run.status != "running" for run in fold.runs.values())
     prompts = [frame.line for frame in frames if frame.kind == "session/prompt" and frame.direction == "out"]

@@ -298,7 +298,7 @@ async def test_only_a_few_bytes_of_each_record_stay_in_memory(
 
 
 class _Weighing(_Sink):
-    """Tells how much is held when a commit is made."""
+    """Measures the memory in use at each commit."""
 
     memory_used = 0
 
@@ -321,7 +321,7 @@ async def test_of_a_long_line_only_its_frames_stay_in_memory(
 
 
 class _Counting(_Sink):
-    """Tells how many entries the largest commit had."""
+    """Records the number of entries of the largest commit."""
 
     most = 0
 

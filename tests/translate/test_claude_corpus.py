@@ -54,7 +54,7 @@ def translate(name: str) -> tuple[Sequence[Frame], Counter[str]]:
 
 
 class Counts(Counter[str]):
-    """Of frames, what the other program counted of records."""
+    """Count in frames what the other program counted in records."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whatever happens to a transcript of Codex on its way here: the same frames, or at least no harm."""
+"""Properties of the Codex translator: damaged transcripts give the same frames, or at least valid ones."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ def test_a_thread_that_was_rolled_back_keeps_its_title_and_has_a_notice() -> Non
     frames = translated(transcript.lines, f"rollout-2026-04-11T20-30-03-{THREAD}_{ROLLOUT}.jsonl")
     fold = folds(frames)[THREAD]
     assert (fold.title, spoken(fold)[0]) == (None, ("user", "Instead"))
-    assert [notice["title"] for notice in updates(frames, "notice")] == ["The thread was taken back to an earlier turn"]
+    assert [notice["title"] for notice in updates(frames, "notice")] == [
+        "The thread was rolled back to an earlier turn"
+    ]
 
 
 @pytest.mark.parametrize(

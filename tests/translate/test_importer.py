@@ -679,7 +679,7 @@ async def test_prompts_elsewhere_after_the_last_recorded_exchange_are_imported(
 
 
 async def test_a_session_imported_from_another_journal_is_not_repeated(journal: Journal, tmp_path: Path) -> None:
-    """There Dragoman ran it."""
+    """Make a journal in which Dragoman ran the session."""
     async with MemoryJournal() as other:
         await _ran(other)
         lines = [line async for line in transfer.export(other)]

@@ -639,7 +639,7 @@ async def test_a_file_that_may_not_be_read_comes_in_when_it_may(
 
 @asynccontextmanager
 async def home_of_somebody() -> AsyncIterator[Path]:
-    """Of someone who has no more rights than other people: root may read everything."""
+    """Run as an ordinary user: root may read everything."""
     is_root = os.geteuid() == 0
     if is_root:
         # What is loaded when it is first used has to be there by then: it may well be root's own.

@@ -68,7 +68,7 @@ def watcher(journal: Journal, home: Path, pace: WatchIntervals = NATIVE, **more:
 
 
 async def until(journal: Journal, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
-    """All entries, as soon as they are enough."""
+    """Wait until there are enough entries; return all of them."""
     entries: list[Entry] = []
     async with asyncio.timeout(TIMEOUT_S):
         async for page in journal.subscribe():

@@ -71,7 +71,7 @@ def _blocks(blocks: Iterable[str]) -> Iterator[str]:
 
 
 def _in_order(session: SessionRows) -> Iterator[Any]:
-    """Every row in the order of the journal, each run after the last of its rows: the line of a run tells its end."""
+    """Every row in the order of the journal, each run after the last of its rows: the line of a run shows its end."""
     tables: Sequence[Sequence[Any]] = (
         session.messages,
         session.tool_calls,
@@ -181,7 +181,7 @@ def _run_end(run: rows.Run) -> str:
     reason = run.reason or (run.error.message if run.error is not None else None)
     match run.status:
         case "success":
-            # Only of a run that ended by itself: whoever noted an interruption may have come much later.
+            # Only for a run that ended by itself: an interruption may have been recorded much later.
             seconds = "" if run.ended_time is None else f" in {run.ended_time - run.time:.1f} s"
             text = f"completed{seconds}" if run.stop_reason in (None, "end_turn") else f"{run.stop_reason}{seconds}"
         case "error":

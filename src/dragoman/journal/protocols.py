@@ -35,7 +35,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that may own sessions. `started` tells it from an earlier process with the same pid."""
+    """A process that may own sessions. `started` distinguishes it from an earlier process with the same pid."""
 
     id: str
     host: str
@@ -202,7 +202,7 @@ class JournalStore(Protocol):
 
     @property
     def pending_writes(self) -> int:
-        """Writes of this process that wait to be committed."""
+        """The number of writes of this process that wait to be committed."""
 
     def commit_times(self) -> Sequence[float]:
         """Return the duration of each commit in seconds since the last call."""

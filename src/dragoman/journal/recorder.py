@@ -173,8 +173,8 @@ def _placeholder(name: str) -> str:
     return f"[secret:{name}]"
 
 
-# Frames that may wait for the disk: the next commit of a burst. A slow disk then slows the agent, what can be lost to a
-# kill is what nobody has been shown, and telling of one commit keeps the event loop for a millisecond or two.
+# Frames that may wait for the disk: the next commit of a burst. A slow disk then slows the agent, a kill loses only
+# frames that nobody has seen, and reporting one commit occupies the event loop for a millisecond or two.
 # (Measured: with more a burst is no faster.)
 MAX_WAITING_BYTES: Final = 1024 * 1024
 
@@ -184,8 +184,8 @@ _OURS: Final = ("client", "host")
 class RecordedFrame(msgspec.Struct, gc=False):
     """A frame on its way into the journal, and what it changed.
 
-    `context` is for whoever added it: a session puts there the run that the frame belongs to. Not tracked by the
-    garbage collector, which would look at each of a hundred thousand again and again while they wait.
+    `context` belongs to the caller: a session puts the run of the frame there. Not tracked by the garbage collector,
+    which would look at each of a hundred thousand again and again while they wait.
     """
 
     entry: Entry
@@ -249,7 +249,7 @@ class ConnectionRecorder:
         return self._error
 
     async def record_handshake(self, answer: msgspec.Raw) -> None:
-        """Store with the connection what the agent said of itself."""
+        """Store the agent's description of itself with the connection."""
         try:
             handshake = msgspec.json.decode(answer, type=_Handshake)
         except DECODE_ERRORS:

@@ -1,4 +1,4 @@
-"""Diffs for people: how many lines came and went, and the lines themselves, in short."""
+"""Diffs for people: the number of added and removed lines, and the changed lines themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPARISONS = 1_000_000
 
 
 def count_changed_lines(diffs: Iterable[Diff]) -> tuple[int, int]:
-    """Lines added and lines removed, over all of them."""
+    """Return the numbers of added and of removed lines, over all diffs."""
     added = removed = 0
     for diff in diffs:
         for mark, _ in changed_lines(diff, context=0):
@@ -23,7 +23,7 @@ def count_changed_lines(diffs: Iterable[Diff]) -> tuple[int, int]:
 
 
 def describe_changes(diffs: Iterable[Diff]) -> str:
-    """Lines that came and went, such as `+3` or `+3 -1` with a real minus; empty when nothing changed."""
+    """Describe the added and removed lines, such as `+3` or `+3 -1` with a real minus; empty if nothing changed."""
     added, removed = count_changed_lines(diffs)
     if not added and not removed:
         return ""
@@ -32,7 +32,7 @@ def describe_changes(diffs: Iterable[Diff]) -> str:
 
 
 def changed_lines(diff: Diff, context: int) -> list[tuple[str, str]]:
-    """The changed lines as ("+" or "-", line), with so many unchanged lines (" ") around each change."""
+    """Return the changed lines as ("+" or "-", line), with `context` unchanged lines (" ") around each change."""
     old, new = _lines(diff.old_text or ""), _lines(diff.new_text)
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
@@ -48,7 +48,7 @@ def changed_lines(diff: Diff, context: int) -> list[tuple[str, str]]:
 
 
 def _lines(text: str) -> list[str]:
-    """By line ends alone: what only looks like one (a form feed, U+2028) is a part of the line, and a change to see."""
+    """Split at line ends only: a form feed or U+2028 is a part of the line, and a change of it is shown."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 

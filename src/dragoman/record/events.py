@@ -405,7 +405,7 @@ def event_from_fact(
         case facts.BlockAdded(message=message):
             return ProviderEvent(*head, _CHUNK_KINDS[message.kind])
         case facts.MessageEnded(message=row):
-            # A message ends with the frame that follows it, so no frame of its own stands behind this event.
+            # A message ends with the frame that follows it, so this event has no frame of its own.
             match row.kind:
                 case "assistant":
                     return AssistantMessage(*without_frame, row.text, row.id, tuple(row.blocks))

@@ -86,7 +86,7 @@ class RoutedMessage(msgspec.Struct, frozen=True):
 
 
 class ConnectionReader(SessionIndex):
-    """Reads the recorded lines of both directions of one connection."""
+    """Reader of the recorded lines of one connection, in both directions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -52,12 +52,12 @@ class Scratch:
         self._last_owner = 0
 
     def new_owner(self) -> int:
-        """Return the number of one more map or store, which tells its rows from those of the others."""
+        """Return the number of one more map or store, by which its rows are distinguished."""
         self._last_owner += 1
         return self._last_owner
 
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> sqlite3.Cursor:
-        """Raises `OSError` when there is no room for temporary files."""
+        """Execute a statement. Raises `OSError` if there is no room for temporary files."""
         if self._connection is None:
             self._connection = _open_database()
         try:
@@ -69,7 +69,7 @@ class Scratch:
 
 
 def _open_database() -> sqlite3.Connection:
-    # An empty name stands for a temporary database: it is written to disk only as far as the page cache overflows.
+    # An empty name means a temporary database: it is written to disk only as far as the page cache overflows.
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
@@ -127,7 +127,7 @@ class SpillingSet(SpillingMap[int]):
     """A set that moves to the scratch database when it becomes large."""
 
     def add(self, key: Key) -> bool:
-        """Returns False if the key was there before. Called for every record of a file."""
+        """Add a key; return False if it was there before. Called for every record of a file."""
         if len(key) > MAX_KEY_CHARS:
             key = _digest(key)
         if self._owner is None:
@@ -202,8 +202,8 @@ class ObjectStore(Generic[T]):
         return value
 
     def values(self) -> Iterator[T]:
-        """All objects as they are at the start of the iteration. For reading: changes to one that is not loaded are
-        lost."""
+        """Yield all objects as they are at the start of the iteration. Only for reading: changes of objects that are
+        not loaded are lost."""
         loaded = {self._numbers.get(name): value for name, value in self.loaded.items()}
         for number in range(self._count):
             yield loaded[number] if number in loaded else self._load(number)

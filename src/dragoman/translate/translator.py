@@ -9,7 +9,7 @@ Promised:
 * No clock, nothing random, no network, and of the file system at most scratch space. The same lines give the same
   frames, byte by byte, however they arrive. So a watcher that was killed feeds a file again from its beginning, and
   what the journal has is left out frame by frame.
-* The frames of the first lines are a prefix of the frames of all lines: nothing is taken back.
+* The frames of the first lines are a prefix of the frames of all lines: no frame is withdrawn.
 * `feed` never raises for the content of a line. A line or record that cannot be read, or is of an unknown kind,
   becomes a `_native/<provider>` notification and is counted in `unknown`.
 * A record that comes twice in a file is translated once.
@@ -49,7 +49,7 @@ class Translator(Protocol):
     """The translation of one transcript. It may hold several sessions: its own, and those of sub-agents."""
 
     unknown: Counter[str]
-    """How often each unknown kind of record came; `unreadable` counts what is no record at all."""
+    """The number of records of each unknown kind; `unreadable` counts lines that are no record at all."""
 
     def feed(self, line: bytes, offset: int) -> Sequence[Frame]:
         """Return the frames that one more line gives. `offset` is that of its first byte in the file: records

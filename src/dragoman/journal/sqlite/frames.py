@@ -40,7 +40,7 @@ _DICTIONARY_SAMPLES: Final = 64
 
 
 class FrameWriter:
-    """Stores frames, and remembers the numbers of names. After a rollback the caller calls `forget`."""
+    """Writer of frames, which remembers the numbers of names. After a rollback the caller calls `forget`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -174,7 +174,7 @@ def compress_large(entries: Sequence[Entry]) -> dict[int, bytes]:
 
 
 class FrameReader:
-    """Reads pages on any connection; the names that it has learnt hold for all of them."""
+    """Reader of pages, on any connection; it remembers names for all of them."""
 
     def __init__(self, journal_name: str) -> None:
         self._journal_name = journal_name

@@ -181,8 +181,8 @@ class Messages:
     def __init__(self, frames: SessionFrames, runs: Runs, scratch: Scratch) -> None:
         self._frames = frames
         self._runs = runs
-        self.spoken = EchoFilter()
-        self.thought = EchoFilter()
+        self.message_echoes = EchoFilter()
+        self.thought_echoes = EchoFilter()
         self.reviewing: str | None = None  # the last prompt of the active review; None outside of one
         self._last_thought = ""  # of an event
         self.history = False  # the records are from before this thread
@@ -202,7 +202,7 @@ class Messages:
         if not text or not self._is_new(message_id):
             return
         self.progress(ref, is_text=True)
-        if self.spoken.item(whole, around, *parts):
+        if self.message_echoes.item(whole, around, *parts):
             self._emit_message(ref, message_id, text, phase)
 
     def reasoning(
@@ -214,15 +214,15 @@ class Messages:
         self.progress(ref, is_text=False)
         if summary:
             for thought in thoughts:
-                self.thought.item(thought)  # events have it as well as its summary
+                self.thought_echoes.item(thought)  # events have it as well as its summary
         for index, thought in enumerate(summary or thoughts):
-            if self.thought.item(thought):
+            if self.thought_echoes.item(thought):
                 self._emit_thought(ref, message_id, thought if index == 0 else f"\n\n{thought}")
 
     def thought_event(self, ref: RecordRef, text: str) -> None:
         """Add the thought of an event. Within a review, the thread repeats the thoughts of the reviewer."""
         if self.reviewing is None or text != self._last_thought:
-            self.thought.event(ref, text)
+            self.thought_echoes.event(ref, text)
         self._last_thought = text
 
     def progress(self, ref: RecordRef, *, is_text: bool) -> None:
@@ -238,11 +238,11 @@ class Messages:
     def end_turn(self) -> None:
         """Report the messages that came as events only."""
         self._flush_thoughts()
-        for ref, text in self.spoken.take_unmatched():
+        for ref, text in self.message_echoes.take_unmatched():
             self._emit_message(ref, None, text)
 
     def _flush_thoughts(self) -> None:
-        for ref, text in self.thought.take_unmatched():
+        for ref, text in self.thought_echoes.take_unmatched():
             self._emit_thought(ref, None, text)
 
     def _emit_message(self, ref: RecordRef, message_id: str | None, text: str, phase: str | None = None) -> None:

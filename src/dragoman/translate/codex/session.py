@@ -145,7 +145,7 @@ class Session:
                 if event.kind not in INJECTED_KINDS:
                     self.messages.prompt(ref, prompt_blocks(event.message, event.images, event.local_images))
             case "agent_message":
-                self.messages.spoken.event(ref, event.message)
+                self.messages.message_echoes.event(ref, event.message)
             case "agent_reasoning" | "agent_reasoning_raw_content":
                 self.messages.thought_event(ref, event.text)
             case "task_started" | "turn_started":
@@ -191,7 +191,7 @@ class Session:
             case "exited_review_mode":
                 self.messages.end_review()
             case "thread_rolled_back":
-                self._notice(ref, f"The last {event.num_turns or 1} turns were taken back")
+                self._notice(ref, f"The last {event.num_turns or 1} turns were rolled back")
             case "undo_completed":
                 self._notice(ref, event.message or ("Undone" if event.success else "Could not be undone"))
             case kind:
@@ -293,7 +293,7 @@ class Session:
     def report_rollback(self, ref: RecordRef) -> None:
         """Report that this file continues another file of the thread, from an earlier turn."""
         self.runs.keep_title()
-        self._notice(ref, "The thread was taken back to an earlier turn")
+        self._notice(ref, "The thread was rolled back to an earlier turn")
 
     def end_copied_turn(self, ref: RecordRef) -> None:
         """End a turn of the parent thread; it was no run of this one."""

@@ -261,7 +261,7 @@ class FileImport(Generic[SinkT]):
                 self._add_entry(session, next_frame)
 
     async def _open_session(self, frame: Frame, request: _Params) -> SessionDedup | None:
-        """None if it is left out."""
+        """Load the session; return None if it is left out."""
         is_first = not self._sessions
         native_id = frame.session_id
         refusal = self._policy.refusal(native_id, request.parent_id) or await self._parent_refusal(frame, request)

@@ -158,7 +158,7 @@ def _reason(error: Exception) -> str:
 
 
 Method: TypeAlias = Literal["native", "polling", "absent"]
-"""How changes are noticed: the system reports them, or the folder is polled; `absent` if there is no folder yet."""
+"""The way to notice changes: the system reports them, or the folder is polled; `absent` if there is no folder yet."""
 
 FileStamp: TypeAlias = tuple[int, int, float]
 """Inode, size and time of change of a file. They change when it is written to, truncated or replaced."""
@@ -320,7 +320,7 @@ class FolderWatch:
                     await notifications.close()
 
     async def _open_notifications(self) -> FolderNotifications | None:
-        """None if the folder has to be polled."""
+        """Return the notifications of the folder; None if it has to be polled."""
         if not self._intervals.use_notifications or self._not_notified is not None or is_remote(self.folder.path):
             return None
         try:
@@ -429,7 +429,7 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 
 def _unreadable_parent(folder: str) -> Sequence[OSError]:
-    """The error of the first parent that may not be read, so that nobody can tell whether the folder exists."""
+    """Return the error of the first parent that may not be read, which hides whether the folder exists."""
     for outer, inner in pairwise([*map(str, reversed(Path(folder).parents)), folder]):
         try:
             os.stat(inner)

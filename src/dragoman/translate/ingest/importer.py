@@ -1,13 +1,13 @@
 """`Importer`: transcripts into the journal, each record once, however often it runs and whatever ends it.
 
-A file is translated from its beginning, and what the journal has of its sessions is left out, frame by frame. So a file
-that grew, was moved, replaced or copied, or whose import was killed, brings what is new and nothing else. How far it
-was read is committed with what came of it: a file that has not changed since is not opened.
+A file is translated from its beginning, and frames of its sessions that the journal has are left out. So a file that
+grew, was moved, replaced or copied, or whose import was killed, adds what is new and nothing else. How far it was read
+is committed with its frames: a file that has not changed since is not opened.
 
-A watcher may have the importer remember some files that are being written: of these only what was added is read.
+A watcher may have the importer remember some files that are being written: of these only the added lines are read.
 
-What a transcript leaves unfinished is ended when nobody has written to it for a while. Should it go on after all, its
-next runs come in as any others.
+An unfinished run of a transcript is ended when nobody has written to the file for a while. If the file grows after all,
+its next runs are imported like any others.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class ImportWorker:
         self._jobs.put_nowait(job)
 
     async def next_answer(self) -> Answer | None:
-        """None if the process is gone; then no job is answered any more."""
+        """Return the next answer; None if the process is gone, after which no job is answered."""
         if self._is_gone and self._answers.empty():
             return None
         answer = await self._answers.get()
@@ -178,7 +178,7 @@ class ImportWorker:
                 await asyncio.to_thread(_send, self._process.stdin, job)
 
     def _read_answers(self) -> None:
-        """In a thread of its own, ahead of `next_answer`: neither process is to wait for the other."""
+        """Read answers ahead of `next_answer`, in a thread of its own: neither process is to wait for the other."""
         assert self._process.stdout is not None
         # Whatever happens is the end: of the process, or because something else writes to the pipe as well.
         with suppress(Exception):
@@ -228,7 +228,7 @@ class GrowingFiles:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """With `max_bytes` 0, none stay."""
+        """Remember files up to `max_bytes`; with 0, none."""
         self._max_bytes = max_bytes
         self._files: OrderedDict[tuple[str, str], tuple[FileImport[Commits], float]] = OrderedDict()
 
@@ -334,7 +334,8 @@ class Importer:
         return True
 
     async def _commit_answers(self, worker: ImportWorker, on_progress: Callable[[int], None]) -> _WorkerFile | None:
-        """None if the file has to be read here: the journal has one of its sessions, or something failed."""
+        """Commit the answers for a file. Return None if the file has to be read here: the journal has one of its
+        sessions, or something failed."""
         commits = Commits(self._journal)
         sessions: set[str] = set()
         fits = True
@@ -413,7 +414,7 @@ class Importer:
         self._growing.drop_unused_since(unused_since)
 
     async def _read(self, provider: str, path: Path, on_progress: Callable[[int], None]) -> FileImport[Commits] | None:
-        """None if nothing can be new. What was read may still have to be committed."""
+        """Read a file; return None if nothing can be new. Its records may still have to be committed."""
         key, stat = _stat(path)
         for file in [file for file in self._uncommitted if file.position.path == key]:
             await file.commits.over()

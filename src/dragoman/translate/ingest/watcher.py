@@ -1,9 +1,9 @@
 """`Watcher`: brings what agents write in other terminals into the journal while they write it.
 
-Folders are watched by the system's notifications and looked through from time to time all the same: notifications get
-lost when a queue overflows or folders are made faster than they can be watched. Where there are none, as on a network
-file system, the folders are polled. The `Importer` takes each record once: a watcher that was killed and started again
-goes on where it was.
+Folders are watched by the system's notifications, and also searched from time to time: notifications get lost when a
+queue overflows or folders are made faster than they can be watched. Without notifications, as on a network file system,
+the folders are polled. The `Importer` imports each record once: a watcher that was killed and started again continues
+where it was.
 
 A provider is watched when the user has agreed (`WatchConsent`); until then not even the names of its files are read.
 `[watch]` in `config.toml` sets `on`, `off` or `ask` for each provider; the default is `ask`. The user's consent is
@@ -63,7 +63,7 @@ class WatchConsent:
     """The modes of all providers, by the settings and by what the user agreed to."""
 
     def __init__(self, config: Config) -> None:
-        """Raises `ConfigError` if the settings name an unknown provider or mode."""
+        """Read the settings. Raises `ConfigError` if they name an unknown provider or mode."""
         self._config = config
         self._file = LockedJsonFile(config.home / FILE_NAME, _Consent())
         self._settings = _read_settings(config)
@@ -183,7 +183,7 @@ class Watcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for watch in self._watches:
-            watch.first_look_done.set()  # there will be none, and nobody shall wait for it
+            watch.first_look_done.set()  # there will be none: end every wait for it
 
     async def allow(self, provider: str) -> None:
         """Store that the user agrees, and watch this provider from now on. Returns when its files are known."""

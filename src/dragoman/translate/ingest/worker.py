@@ -43,14 +43,14 @@ class FileDone(msgspec.Struct, frozen=True):
 
 
 class FileFailed(msgspec.Struct, frozen=True):
-    """Nothing more comes of this file: the importer has to read it."""
+    """The worker could not read the file: the importer has to."""
 
 
 Answer: TypeAlias = Commit | FileDone | FileFailed
 
 
 def answer(job: ReadJob) -> Iterator[Answer]:
-    """The commits of a file, then `FileDone` or `FileFailed`."""
+    """Yield the commits of a file, then `FileDone` or `FileFailed`."""
     commits = _CollectedCommits()
     file_import = FileImport(cast(Journal, _EmptyJournal()), job.policy, job.position, job.end, commits)
     path = Path(os.fsdecode(job.path))
