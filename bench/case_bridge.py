@@ -37,9 +37,11 @@ def run(settings: Settings, peers: Peers) -> Case:
             f"At a thousand updates a second the socket's client sees one {_median(ticked.each('p50')) * 1000:.1f} ms "
             f"after the agent wrote it (p99 {_median(ticked.each('p99')) * 1000:.1f} ms); a program that drives the "
             f"agent itself, without a journal, {_median(local.each('p50')) * 1000:.1f} ms: "
-            f"{added * 1000:.1f} ms are added."
+            f"the server adds {added * 1000:.1f} ms."
         )
-        notes.append(f"A session that waits costs the server {_median(ticked.each('idle_session')) / 1024:.0f} KB.")
+        notes.append(
+            f"An idle session takes {_median(ticked.each('idle_session')) / 1024:.0f} KB of memory in the server."
+        )
     return Case(
         "bridge",
         f"{count:,} message chunks, from the agent's pipe through the journal to a client on the socket",
@@ -48,7 +50,7 @@ def run(settings: Settings, peers: Peers) -> Case:
         "over the WebSocket and decoded by the client.",
         [
             Row(
-                f"against the Python SDK ({PYTHON_SDK[1]}), which keeps and sends nothing",
+                f"against the Python SDK ({PYTHON_SDK[1]}), which stores and sends nothing",
                 "speed",
                 Figure(ours.name, ours.each("seconds"), "s", ours.reason),
                 Figure(sdk.name, sdk.each("seconds"), "s", sdk.reason),
@@ -56,7 +58,7 @@ def run(settings: Settings, peers: Peers) -> Case:
                 aim=AIM,
             ),
             Row(
-                f"{FOLLOWERS} who follow the session against one",
+                f"{FOLLOWERS} followers of the session against one",
                 "cost",
                 Figure(many, found[many].each("seconds"), "s", found[many].reason),
                 Figure(ours.name, ours.each("seconds"), "s", ours.reason),

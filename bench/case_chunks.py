@@ -39,12 +39,12 @@ def run(settings: Settings, peers: Peers) -> Case:
     return Case(
         "chunks",
         f"{count:,} message chunks, from a pipe to typed events in order",
-        "One raw agent program writes the chunks as fast as the pipe takes them; each client handles every one of them "
-        "and keeps its text. Timed inside the client, on its session's second prompt, from sending `session/prompt` "
-        "until the last chunk is handled and the response is there. "
+        "One raw agent program writes the chunks as fast as the pipe accepts them; each client handles every chunk and "
+        "stores its text. Timed inside the client, on its session's second prompt, from sending `session/prompt` until "
+        "the last chunk is handled and the response has arrived. "
         f"The Python SDK is `{PYTHON_SDK[0]}` {PYTHON_SDK[1]}, the TypeScript SDK `{TS_SDK[0]}` {TS_SDK[1]} "
         "in both ways that it offers: a session whose updates are pulled, and a notification handler. "
-        "The floor splits the bytes into lines and looks at none of them.",
+        "The floor only splits the bytes into lines.",
         [
             row("against the Python SDK", "Python SDK"),
             row("against the TypeScript SDK, pulling from a session", "TypeScript SDK (session)"),

@@ -36,7 +36,8 @@ def run(settings: Settings, peers: Peers) -> Case:
         "Evaluating a prompt",
         "A prompt that is answered with ten chunks, each time to a new process of the raw agent, from its start to its "
         "end: by `run`, by `evaluate`, and by `evaluate` with a function as a tool, for which a server on loopback is "
-        "opened and closed. The agent answers at once and calls nothing, so what we add shows as large as it can.",
+        "opened and closed. The agent answers at once and calls nothing, so that our own cost is as visible as "
+        "possible.",
         [
             row("without tools", "evaluate", _later, BAR),
             row("with a tool", "tool", _later, TOOL_BAR),

@@ -36,10 +36,10 @@ def run(settings: Settings, peers: Peers) -> Case:
         "import",
         "The import",
         "The statement alone, timed in a fresh interpreter. `import dragoman` loads its parts when they are first "
-        "named, so the second row names one: what a program that opens a session pays in all.",
+        "used, so the second row uses one: the whole cost for a program that opens a session.",
         [
             Row("against the Python SDK", "cost", figures[ours], figures[theirs], bar=BAR),
-            Row("with what opening a session loads", "cost", figures[used], figures[theirs]),
+            Row("with all that opening a session loads", "cost", figures[used], figures[theirs]),
         ],
     )
 

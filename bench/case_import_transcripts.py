@@ -1,6 +1,6 @@
 """`transcripts`: the cost of importing the transcripts that agents wrote to disk.
 
-Real transcripts are other people's words and not part of the project: `DRAGOMAN_CORPUS` names the folder that has them.
+Real transcripts are other people's texts and not part of the project: `DRAGOMAN_CORPUS` names a folder that has some.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from bench.table import Case, Figure, Row
 BAR, AIM = 15, 8
 PEER_BAR = 5
 
-# Megabytes of transcripts that are made here: whether memory grows with them is seen by two, and by the larger one
-# whether it stays below the bar.
+# Sizes of the generated transcripts, in megabytes. Two sizes show whether memory grows with the transcript.
 SMALL, LARGE = 100, 400
-MEMORY_BAR = 200e6
+MEMORY_BAR = 200e6  # bytes
 
 NO_CORPUS = "Nothing was measured: DRAGOMAN_CORPUS names no folder with transcripts."
 
@@ -54,11 +53,11 @@ def run(settings: Settings, peers: Peers) -> Case:
     return Case(
         "transcripts",
         "Importing transcripts of Claude Code and Codex",
-        "All transcripts of a folder are read, translated, folded, and committed with their rows and the index for "
-        "search to an SQLite file; beside it, the same lines are read and decoded by msgspec into plain values, and "
-        "thrown away. Then all of them are imported a second time, when nothing is new. Those of Claude Code are also "
-        f"given to {CLAUDE_CODE_LOG[0]} {CLAUDE_CODE_LOG[1]}, which makes one page of HTML of them: program against "
-        f"program, from start to end. Memory is the most that importing one transcript of {LARGE} MB took, made here.",
+        "All transcripts of a folder are read, translated, folded, and committed with their rows and the search index "
+        "to an SQLite file. For comparison, msgspec reads and decodes the same lines into plain values. Then all "
+        "transcripts are imported a second time, when nothing is new. The transcripts of Claude Code are also "
+        f"converted by {CLAUDE_CODE_LOG[0]} {CLAUDE_CODE_LOG[1]} to one HTML page; both programs are timed from start "
+        f"to end. Memory is the peak while one generated transcript of {LARGE} MB is imported.",
         [
             Row("imported", "cost", figure("import", "import", "take"), decoding, bar=BAR, aim=AIM),
             Row("imported a second time", "cost", figure("import", "second import", "again"), decoding),
@@ -128,7 +127,5 @@ def _notes(outcomes: Mapping[str, Outcome]) -> list[str]:
         notes.append(f"{size / 1e6:.1f} MB of lines gave {frames:,.0f} frames.")
         notes.append(f"At most {max(imported.each('peak')) / 1e6:.0f} MB of memory were in use.")
     if (ours := outcomes["ours"]).samples:
-        notes.append(
-            f"Of these {max(ours.each('size')) / 1e6:.1f} MB, all of Claude Code, were given to both programs."
-        )
+        notes.append(f"Of these {max(ours.each('size')) / 1e6:.1f} MB, all of Claude Code, were read by both programs.")
     return notes

@@ -18,7 +18,7 @@ READ_BAR = 3
 SEARCH_BAR = 100
 OPEN_BAR = 20
 
-# Sessions at once may lose a fifth of what one alone gets through.
+# Concurrent sessions may reach four fifths of the throughput of a single one.
 SESSIONS = 20
 SESSIONS_BAR = 1.25
 
@@ -66,8 +66,8 @@ def run(settings: Settings, peers: Peers) -> Case:
     return Case(
         "journal",
         f"{count:,} message chunks, each frame and its rows committed to a file before it is shown",
-        "The agent, the chunks and the Python SDK are those of `chunks`; the SDK only dispatches, and keeps nothing. "
-        "With Dragoman each frame is folded, committed with its rows to an SQLite file, and only then handed out; "
+        "The agent, the chunks and the Python SDK are those of `chunks`; the SDK only dispatches, and stores nothing. "
+        "With Dragoman each frame is folded, committed with its rows to an SQLite file, and only then delivered; "
         "through a hub it goes on to `async for event in run`. "
         f"The store by itself: {settings.million:,} frames are committed with their rows and read back by cursor, "
         "and a session of 100,000 frames is opened from its rows and by folding its frames. "
@@ -75,7 +75,7 @@ def run(settings: Settings, peers: Peers) -> Case:
         "hundred of them have, for one that every fifteenth has, and for two words in a row.",
         [
             Row(
-                f"against the Python SDK ({PYTHON_SDK[1]}), which keeps nothing",
+                f"against the Python SDK ({PYTHON_SDK[1]}), which stores nothing",
                 "speed",
                 _figure(ours, "seconds"),
                 _figure(outcomes["Python SDK"], "seconds"),
@@ -117,7 +117,7 @@ def run(settings: Settings, peers: Peers) -> Case:
             ),
             _within("read by cursor, against written", alone, "read_seconds", "write_seconds", READ_BAR),
             _within("opened from rows, against folded", alone, "rows_seconds", "fold_seconds", OPEN_BAR),
-            _within("a rare word, against looked through", library, "search_seconds", "scan_seconds", SEARCH_BAR),
+            _within("a rare word, against a scan", library, "search_seconds", "scan_seconds", SEARCH_BAR),
             _within("a frequent word", library, "frequent_seconds", "frequent_scan_seconds"),
             _within("two words in a row", library, "phrase_seconds", "phrase_scan_seconds"),
         ],
@@ -152,4 +152,4 @@ def _within(what: str, outcome: Outcome, ours: str, other: str, bar: float | Non
 def _lag(outcome: Outcome, what: str) -> list[str]:
     if not outcome.samples:
         return []
-    return [f"The event loop was late by {max(outcome.each('lag')) * 1000:.1f} ms at p99, {what}, in the worst run."]
+    return [f"Delay of the event loop, {what}: {max(outcome.each('lag')) * 1000:.1f} ms at p99 in the worst run."]

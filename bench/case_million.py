@@ -37,9 +37,9 @@ def run(settings: Settings, peers: Peers) -> Case:
     return Case(
         "million",
         f"One session of {settings.million:,} updates",
-        "The same raw agent, one prompt, `async for event in run` in a program that itself keeps nothing. "
-        "Time is taken at each tenth. Memory is how much the process has grown at its largest (resident, as the system "
-        "counts it), held against a process that only puts the same texts into a list. "
+        "The same raw agent, one prompt, `async for event in run` in a program that itself stores nothing. "
+        "Each tenth is timed. Memory is the growth of the process at its peak (resident), compared with a process that "
+        "only puts the same texts into a list. "
         f"The second variant has a finished tool call after every {settings.tool_every:,} chunks.",
         [
             _ends("chunks: the last tenth against the first", "part_seconds", plain, bar=TIME_BAR),

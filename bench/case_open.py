@@ -32,7 +32,7 @@ def run(settings: Settings, peers: Peers) -> Case:
         "open",
         "Opening a session",
         "Start the raw agent, `initialize`, `session/new`; by hand that is asyncio's subprocess and streams with "
-        "hand-written JSON. The agent does nothing but answer, so what we add shows as large as it can: "
+        "hand-written JSON. The agent only answers, so that our own cost is as visible as possible: "
         "real agents take far longer to start. Closing is not timed.",
         [
             row("the first in a process", lambda sample: sample.numbers("opens")[0], BAR),

@@ -26,9 +26,9 @@ def run(settings: Settings, peers: Peers) -> Case:
     return Case(
         "policy",
         "A policy decision",
-        "A thousand verdicts on a request of an agent's, with the access `edit-inside` alone and with 200 rules of the "
-        "user's beside it, against decoding the JSON of such a request as often with the standard library. A read and "
-        "an edit look where their path leads; a command is read by two shell grammars, and each part of it judged.",
+        "A thousand decisions on a request of an agent, with the access `edit-inside` alone and with 200 rules of the "
+        "user, against decoding the JSON of such a request as often with the standard library. For a read and an edit "
+        "the path is resolved; a command is parsed by two shell grammars, and each part of it is decided.",
         [Row(name, "cost", figure, decoding) for name, figure in figures.items()],
     )
 

@@ -10,13 +10,12 @@ from bench.measure import ROOT, Contender, Outcome, Settings, interleaved, pytho
 from bench.peers import Peers
 from bench.table import Case, Figure, Row
 
-# As often as a model's words come, and far apart enough that each update is alone.
+# As often as a model sends text, and far enough apart that each update is read alone.
 PACE_MILLISECONDS = 2
 
 REST, BUSY, FLOOD, PIPES = "resting", "a busy core", "flood", "flood on pipes"
 
-# What the other session runs. The second costs a core and prints nothing: what it does to the delay is the machine's
-# doing, and not ours.
+# The command of the other session. The second takes a core and prints nothing: its delay comes from the machine.
 RUN = {REST: "", BUSY: "run yes >/dev/null", FLOOD: "run yes", PIPES: "run-on-pipes yes"}
 
 
@@ -32,11 +31,11 @@ def run(settings: Settings, peers: Peers) -> Case:
     outcomes = interleaved("terminal", contenders, settings.repetitions, settings.say)
     return Case(
         "terminal",
-        "What a flooding terminal does to another session",
+        "A flooding terminal beside another session",
         f"Two sessions in one process, each with an agent of its own. One agent sends {settings.ticks:,} updates, one "
-        f"every {PACE_MILLISECONDS} ms, each with the time of its writing; the delay is until `async for` has it. The "
-        "other has run a command meanwhile: nothing; `yes >/dev/null`, which takes a core and prints nothing; `yes`, "
-        "which prints as fast as it is read, on a terminal and on pipes.",
+        f"every {PACE_MILLISECONDS} ms, each with the time when it was written; the delay ends when `async for` "
+        "returns it. The other agent runs a command meanwhile: none; `yes >/dev/null`, which takes a core and prints "
+        "nothing; or `yes`, which prints as fast as it is read, on a terminal and on pipes.",
         [
             _row("median delay, beside a flood on a terminal", "p50", outcomes[FLOOD], outcomes[REST]),
             _row("the 99th of 100, beside a flood on a terminal", "p99", outcomes[FLOOD], outcomes[REST]),

@@ -32,7 +32,7 @@ def run(settings: Settings, peers: Peers) -> Case:
         "Two hundred calls of a tool, one after another, by the client of the official MCP package. Bare: a server of "
         "that package in a process of its own, over its HTTP (with its own web server) or its stdio, that returns a "
         "fixed answer. Ours: through the token, the arguments' types, the transaction and the record; over stdio "
-        "through the shim, which is one process more on the way.",
+        "through the shim, which is one more process.",
         rows,
     )
 

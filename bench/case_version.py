@@ -26,8 +26,8 @@ def run(settings: Settings, peers: Peers) -> Case:
     bare, ours = (Figure(name, outcome.each("seconds"), reason=outcome.reason) for name, outcome in outcomes.items())
     return Case(
         "version",
-        "The command line's start",
-        "`dragoman --version` and an interpreter that does nothing, each from starting the process until it has ended.",
+        "Starting the command line",
+        "`dragoman --version` and an interpreter that does nothing, each from the start to the end of its process.",
         [Row("against a bare interpreter", "cost", ours, bare, bar=BAR)],
     )
 

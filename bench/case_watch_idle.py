@@ -11,7 +11,8 @@ from bench.table import Case, Figure, Row, Unit
 
 FEW = 1
 
-# Some looks where the system tells nothing; where it does, there is one in a minute, and it costs what a start does.
+# Long enough for several looks through polled folders. With notifications there is one look a minute, and it costs as
+# much as a start.
 SECONDS = 20.0
 
 
@@ -40,10 +41,11 @@ def run(settings: Settings, peers: Peers) -> Case:
 
     return Case(
         "watch-idle",
-        "Watching transcripts that nobody writes to",
+        "Watching idle transcripts",
         f"{many:,} small transcripts in folders of 20, all of them in the journal already, are watched for "
-        f"{SECONDS:g} s by a process that does nothing else; beside it, a single one. Time to start is until every "
-        "file was compared with what the journal knows of it, against asking the system for the state of every file.",
+        f"{SECONDS:g} s by a process that does nothing else, compared with a single transcript. The time to start "
+        "ends when every file was compared with its position in the journal; it is compared with a `stat` of every "
+        "file.",
         [
             against_few("processor time in an idle minute", "native", "idle"),
             against_few("the same without notifications", "polling", "idle"),
@@ -51,9 +53,9 @@ def run(settings: Settings, peers: Peers) -> Case:
             Row("time to start", "cost", figure("native", many, "start"), figure("look", many, "seconds")),
         ],
         [
-            "Where notifications tell of changes, all files are looked at as well, once a minute: that is not in the "
-            "first row, and costs what asking for their states does.",
-            f"To take in all {many:,} for the first time took {filled[many]:.1f} s.",
+            "With notifications, all files are also looked at once a minute. This is not in the first row, and costs "
+            "as much as a `stat` of every file.",
+            f"The first import of all {many:,} files took {filled[many]:.1f} s.",
         ],
     )
 
