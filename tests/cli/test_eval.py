@@ -15,7 +15,7 @@ import pytest
 
 from dragoman.cli.eval import outcome_line, print_table
 from dragoman.cli.text import columns
-from dragoman.evaluation.fleet import Outcome, compared
+from dragoman.evaluation.fleet import Outcome, compare
 
 from .conftest import TIMEOUT_S, Cli, On, read_until, without_looks
 
@@ -241,7 +241,7 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
         (["tasks.jsonl", "--access", "all"], "access"),
         (["tasks.jsonl", "--cwd", "nowhere"], "nowhere does not exist"),
         (["tasks.jsonl", "--tools", "shop:lookup", "--tools", "shop:lookup"], "two tools"),
-        (["tasks.jsonl", "--out", "/dev/zero"], "/dev/zero is no file"),
+        (["tasks.jsonl", "--out", "/dev/zero"], "/dev/zero is not a regular file"),
         (["tasks.jsonl", "--schema", "tasks.jsonl"], "--schema"),
         (["bad.jsonl"], "bad.jsonl:2"),
         (["twice.jsonl"], "twice.jsonl:2: there is another task"),
@@ -267,7 +267,7 @@ def test_the_comparison_keeps_every_figure_in_a_narrow_terminal(monkeypatch: pyt
     monkeypatch.setenv("COLUMNS", "40")
     terminal = NarrowTerminal()
     outcome = Outcome(task="t1", agent="demo", digest="d", status="ok", rounds=1, seconds=0.5)
-    print_table(compared([outcome], ["demo"]), terminal)
+    print_table(compare([outcome], ["demo"]), terminal)
     assert terminal.getvalue().splitlines() == [
         "demo",
         "  ok 1/1, wrong 0, errors 0,",

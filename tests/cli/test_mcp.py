@@ -127,7 +127,7 @@ def test_over_http_a_token_from_the_environment_is_not_printed(shop: Cli) -> Non
         (["failing"], "failing cannot be loaded: ZeroDivisionError"),
         (["bare"], "bare defines no tool"),
         (["shop", "shop:count"], "two tools have the name 'count'"),
-        (["shop", "--state", "shop:count"], "cannot be put back"),
+        (["shop", "--state", "shop:count"], "cannot be restored"),
         (["shop", "--state", "shop"], "'shop' names no object"),
         (["shop", "--state", "shop:missing"], "shop has no 'missing'"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.cli.eval import outcome_line
 from dragoman.errors import InputError, OutputInvalid
-from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, read_tasks
+from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compare, read_tasks
 from dragoman.evaluation.response import EvaluationStats, PromptResponse
 from dragoman.evaluation.tool import ToolError
 from dragoman.evaluation.toolbox import Toolbox
@@ -52,8 +52,8 @@ async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_asked_fo
         return await echo(task, agent)
 
     ended: list[Outcome] = []
-    fleet = Fleet(TASKS, ["x", "y", "fails"], slow, jobs=3, ended=ended.append)
-    await fleet.run(fleet.left([]))
+    fleet = Fleet(TASKS, ["x", "y", "fails"], slow, jobs=3, on_end=ended.append)
+    await fleet.run(fleet.remaining([]))
     assert most == 3
     assert {(each.agent, each.task): each.status for each in ended} == {
         ("x", "a"): "ok",
@@ -69,18 +69,18 @@ async def test_what_concerns_all_stops_all() -> None:
     def full(outcome: Outcome) -> None:
         raise OSError("no space left on device")
 
-    fleet = Fleet(TASKS, ["x"], echo, jobs=2, ended=full)
+    fleet = Fleet(TASKS, ["x"], echo, jobs=2, on_end=full)
     with pytest.raises(OSError, match="no space"):
-        await fleet.run(fleet.left([]))
+        await fleet.run(fleet.remaining([]))
 
 
 def test_a_changed_task_is_a_new_one_and_an_error_may_be_done_again() -> None:
     known = [outcome("a", "x"), outcome("b", "x", status="error"), outcome("a", "y", digest="old")]
     fleet = Fleet(TASKS, ["x", "y"], echo)
-    assert [(task.id, agent) for task, agent in fleet.left(known)] == [("a", "y"), ("b", "y")]
-    assert ("b", "x") in [(task.id, agent) for task, agent in fleet.left(known, redo_errors=True)]
+    assert [(task.id, agent) for task, agent in fleet.remaining(known)] == [("a", "y"), ("b", "y")]
+    assert ("b", "x") in [(task.id, agent) for task, agent in fleet.remaining(known, redo_errors=True)]
     again = [*known, outcome("b", "x")]
-    assert ("b", "x") not in [(task.id, agent) for task, agent in fleet.left(again, redo_errors=True)]
+    assert ("b", "x") not in [(task.id, agent) for task, agent in fleet.remaining(again, redo_errors=True)]
 
 
 @settings(deadline=None)  # the machine may be busy
@@ -96,31 +96,31 @@ def test_a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_line(
     path.write_bytes(data[: cut % (len(data) + 1)])
     whole = data[: cut % (len(data) + 1)].count(b"\n")
     with Results(path) as again:
-        assert [each.agent for each in again.known] == [f"agent {number}" for number in range(whole)]
+        assert [each.agent for each in again.outcomes] == [f"agent {number}" for number in range(whole)]
         again.add(outcome("b", "last"))
     with Results(path) as third:
-        assert [each.agent for each in third.known][-1] == "last"
-        assert len(third.known) == whole + 1
+        assert [each.agent for each in third.outcomes][-1] == "last"
+        assert len(third.outcomes) == whole + 1
 
 
 @pytest.mark.parametrize("data", [b'{"mine": 1}\nrest', b"a note without an end", b'{"prompt": "x"}'])
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"mine\.jsonl:1 is no outcome"), Results(path):
+    with pytest.raises(InputError, match=r"mine\.jsonl:1 is not an outcome"), Results(path):
         pass
     assert path.read_bytes() == data
 
 
 def test_what_is_no_file_is_refused_before_it_is_read() -> None:
-    with pytest.raises(InputError, match="is no file"), Results(Path("/dev/zero")):  # it would never end
+    with pytest.raises(InputError, match="is not a regular file"), Results(Path("/dev/zero")):  # it would never end
         pass
 
 
 def test_another_model_makes_other_tasks() -> None:
     task = Task(id="a", prompt="p")
     done = Outcome(task="a", agent="x", digest=task.digest(None, "small"), status="ok")
-    left = {model: Fleet([task], ["x"], echo, model=model).left([done]) for model in ("small", "large", None)}
+    left = {model: Fleet([task], ["x"], echo, model=model).remaining([done]) for model in ("small", "large", None)}
     assert left == {"small": [], "large": [(task, "x")], None: [(task, "x")]}
 
 
@@ -147,13 +147,13 @@ async def test_what_a_function_of_the_user_raised_is_in_the_outcome_and_what_it_
         return PromptResponse(output=1, text="", stop_reason="end_turn", stats=stats)
 
     ended: list[Outcome] = []
-    await Fleet(TASKS[:1], ["x"], calls, ended=ended.append).run([(TASKS[0], "x")])
+    await Fleet(TASKS[:1], ["x"], calls, on_end=ended.append).run([(TASKS[0], "x")])
     assert [(each.tool_calls, each.tool_errors) for each in ended] == [(5, ("broken: KeyError: 'pear'",))]
     assert outcome_line(ended[0]).endswith("s); a tool failed: broken: KeyError: 'pear'")
 
 
 def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
-    lines = compared(
+    lines = compare(
         [
             outcome("a", "x", status="error", rounds=3, seconds=4),
             outcome("a", "y", tokens=10, cost=0.5, currency="USD", rounds=1, seconds=1),
@@ -195,7 +195,7 @@ async def test_what_is_expected_is_the_output_or_without_a_schema_the_text(
     of_task, of_all = (Task(id="a", prompt="p", expected=expected, schema=each) for each in (schema, None))
     for task, common in ((of_task, None), (of_all, schema)):
         ended: list[Outcome] = []
-        await Fleet([task], ["x"], answers, schema=common, ended=ended.append).run([(task, "x")])
+        await Fleet([task], ["x"], answers, schema=common, on_end=ended.append).run([(task, "x")])
         assert [each.status for each in ended] == [status]
 
 

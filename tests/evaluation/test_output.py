@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.evaluation.output import Found, NoJson, Output, follow_up, instructions, last_json
+from dragoman.evaluation.output import NoJson, Output, ParsedJson, follow_up, instructions, last_json
 from dragoman.evaluation.types import shape_of
 
 values = st.recursive(
@@ -25,7 +25,7 @@ objects = st.dictionaries(st.text(max_size=3), values, max_size=3)
 @given(value=values)
 def test_json_alone_is_found(value: Any) -> None:
     found = last_json(f"\n {json.dumps(value)} \n")
-    assert isinstance(found, Found)
+    assert isinstance(found, ParsedJson)
     assert found.value == value
 
 
@@ -34,7 +34,7 @@ def test_json_alone_is_found(value: Any) -> None:
 def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | None) -> None:
     text = f"At first {json.dumps(first)}, but then:\n\n{json.dumps(last, indent=indent)}\n\nThat is all."
     found = last_json(text)
-    assert isinstance(found, Found)
+    assert isinstance(found, ParsedJson)
     assert found.value == last
 
 
@@ -42,7 +42,7 @@ def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | Non
 @given(value=values)
 def test_a_fenced_block_is_found_whatever_is_in_it(value: Any) -> None:
     found = last_json(f"See {{}} here:\n```json\n{json.dumps(value)}\n```\nDone.")
-    assert isinstance(found, Found)
+    assert isinstance(found, ParsedJson)
     assert found.value == value
 
 
@@ -91,8 +91,8 @@ def test_neither_a_piece_of_broken_json_nor_what_was_before_it_passes_for_the_an
         ('So:\n```json\n{"a": "cut off', r"cannot be read: Unterminated string .* \(its line 1, column 7\)"),
         ("```json\n[NaN]\n```", "cannot be read: JSON is malformed: invalid character"),
         ('["\\ud800"]', "cannot be read: "),
-        ("[" * 100_000, "looks like JSON and is none"),
-        ("[x " * 10_001, "looks like JSON and is none"),
+        ("[" * 100_000, "looks like JSON and is not"),
+        ("[x " * 10_001, "looks like JSON and is not"),
         ("x" * 2_000_000 + "[1]", "is too long"),
     ],
 )
@@ -120,13 +120,13 @@ def test_half_of_a_character_is_no_answer_and_no_crash() -> None:
 def test_a_block_in_a_list_or_of_another_program_is_read_as_well() -> None:
     for text in ("1. So:\n   ```json\n   7\n   ```", "~~~~\n7\n~~~~~\n", "```\n7\n```\n```py\nprint(x)\n```\nDone."):
         found = last_json(text)
-        assert isinstance(found, Found)
+        assert isinstance(found, ParsedJson)
         assert found.value == 7
 
 
 def test_what_stands_after_the_block_is_the_last() -> None:
     found = last_json('```json\n{"a": 1}\n```\nor rather {"a": 2}')
-    assert isinstance(found, Found)
+    assert isinstance(found, ParsedJson)
     assert found.value == {"a": 2}
 
 

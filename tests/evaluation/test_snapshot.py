@@ -175,7 +175,7 @@ def test_what_cannot_be_taken_back_is_kept_as_it_is() -> None:
 
 @pytest.mark.parametrize("state", [object(), 5, "text", (1,), Item])
 def test_a_state_that_cannot_be_put_back_is_refused_with_what_would_do(state: object) -> None:
-    with pytest.raises(InputError, match="cannot be put back") as refused:
+    with pytest.raises(InputError, match="cannot be restored") as refused:
         check_state(state)
     assert "dataclass" in refused.value.guidance
 

@@ -136,7 +136,7 @@ def lambda_named(text: str) -> str:
 
 @pytest.mark.parametrize("arguments", [[], "text", None])
 def test_arguments_that_are_no_object_are_refused(arguments: Any) -> None:
-    with pytest.raises(Invalid, match="no object"):
+    with pytest.raises(Invalid, match="not an object"):
         Tool(lambda_named).bound(arguments, ToolContext())
 
 
@@ -258,11 +258,11 @@ def odd(value: Callable[[], int]) -> None: ...
     [
         (lambda: Tool(anything), r"takes any arguments \(\*args\)"),
         (lambda: Tool(whatever), r"takes any arguments \(\*options\)"),
-        (lambda: Tool(unknown), "not known where it stands.*Unknown"),
+        (lambda: Tool(unknown), "cannot be resolved.*Unknown"),
         (lambda: Tool(odd), "the parameter 'value' of the tool 'odd'"),
-        (lambda: Tool(lambda: 1), "is no name for a tool"),
-        (lambda: Tool(lambda: 1, name="with space"), "is no name for a tool"),
-        (lambda: Tool(lambda: 1, name="x" * 41), "is no name for a tool"),
+        (lambda: Tool(lambda: 1), "is not a name for a tool"),
+        (lambda: Tool(lambda: 1, name="with space"), "is not a name for a tool"),
+        (lambda: Tool(lambda: 1, name="x" * 41), "is not a name for a tool"),
         (lambda: tools_of([lambda_named, lambda_named]), "two tools have the name 'lambda_named'"),
         (lambda: tools_of(["lookup"]), "a tool is a function"),  # type: ignore[list-item]  # what is refused
         (lambda: returning(Callable[[], int]), "the result of the tool 'made'"),

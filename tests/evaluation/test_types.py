@@ -278,9 +278,9 @@ def test_a_type_that_cannot_be_said_is_refused_by_name(type_: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "messages"),
     [
-        ({"type": "strange"}, "no JSON Schema"),
-        ({"$ref": "https://example.test/schema.json"}, "nothing outside of it is read"),
-        ({"properties": {"a": {"$ref": "other.json#/x"}}}, "nothing outside of it is read"),
+        ({"type": "strange"}, "not a JSON Schema"),
+        ({"$ref": "https://example.test/schema.json"}, "which is outside of it"),
+        ({"properties": {"a": {"$ref": "other.json#/x"}}}, "which is outside of it"),
     ],
 )
 def test_a_schema_that_is_none_or_points_elsewhere_is_refused(schema: dict[str, Any], messages: str) -> None:
@@ -324,9 +324,9 @@ def test_what_json_has_no_word_for_cannot_be_encoded() -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_in_json_goes_neither_in_nor_out(number: float) -> None:
     for type_ in (float, Any, {"type": "number"}):
-        with pytest.raises(Invalid, match="is no number in JSON"):
+        with pytest.raises(Invalid, match="is not a number in JSON"):
             decode(type_, number)
-    with pytest.raises(Invalid, match="is no number in JSON"):
+    with pytest.raises(Invalid, match="is not a number in JSON"):
         shape_of(list[float]).decode_object({"value": [1.0, number]})
     with pytest.raises(InputError, match="cannot be written as JSON"):
         encode({"a": [number]})

@@ -24,7 +24,7 @@ from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
-from dragoman.evaluation.fleet import Fleet, Outcome, Results, Status, Summary, Task, compared, read_tasks
+from dragoman.evaluation.fleet import Fleet, Outcome, Results, Status, Summary, Task, compare, read_tasks
 from dragoman.evaluation.response import PromptResponse, RetryPolicy
 from dragoman.evaluation.tool import load_tools, tools_of
 from dragoman.evaluation.types import shape_of
@@ -226,19 +226,19 @@ async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: T
         schema=plan.schema,
         model=options.model,
         jobs=options.jobs,
-        begun=view.begun,
-        ended=ended,
+        on_start=view.begun,
+        on_end=ended,
     )
-    left = fleet.left(results.known, redo_errors=options.redo_errors)
+    left = fleet.remaining(results.outcomes, redo_errors=options.redo_errors)
     view.start(len(plan.tasks) * len(agents), len(left), results.path)
     try:
         code = await _until_stopped(lambda: fleet.run(left))
     finally:
         view.stop()
-    outcomes = fleet.wanted(results.known)
-    print_table(compared(outcomes, agents), sys.stderr if options.as_json else stdout)
+    outcomes = fleet.latest_outcomes(results.outcomes)
+    print_table(compare(outcomes, agents), sys.stderr if options.as_json else stdout)
     if code is not None:
-        undone = len(fleet.left(results.known, redo_errors=options.redo_errors))
+        undone = len(fleet.remaining(results.outcomes, redo_errors=options.redo_errors))
         note(f"dragoman: {undone} left to do; run the same command again to continue")
         return code
     failed = sum(outcome.status == "error" for outcome in outcomes)

@@ -1,9 +1,8 @@
-"""Budgets: what an evaluation may use, and the count of what it has used.
+"""`Budget`: limits of an evaluation; `Spending`: its usage so far, compared with the budget. Pure.
 
-`Spending` is told of usage and calls as they come and says which budget is used up. Pure: the clock is the caller's.
-Costs are the session's so far, in all agents; tokens are those of a run, or of the session so far in agents that are
-known to add them up: `usage_of_run` takes the difference. While a run goes on only the size of the context is told:
-that much was sent at least, so that a budget of tokens can end a run before its true count is known.
+All agents report costs of the whole session so far, and tokens of a run, or, as their preset notes, of the session so
+far: `usage_of_run` takes the difference. During a run agents report only the size of the context. At least that many
+tokens were sent, so a budget of tokens can end a run before its final count is known.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dragoman.errors import BudgetExceeded, BudgetNotReported, InputError
 from dragoman.journal.usage import TOKEN_FIGURES, latest_usage, usage_of_run
 from dragoman.record.rows import Usage
 
-_SAYS: Final[dict[str, str]] = {
+_MESSAGES: Final[dict[str, str]] = {
     "tokens": "{used:,.0f} tokens of {allowed:,.0f}",
     "cost_usd": "{used:.4g} USD of {allowed:.4g}",
     "tool_calls": "{used:,.0f} tool calls, and {allowed:,.0f} were allowed",
@@ -25,9 +24,9 @@ _SAYS: Final[dict[str, str]] = {
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """For the whole of an evaluation, all rounds and attempts together. What is None is not limited.
+    """Limits for all rounds and attempts of an evaluation together; None is no limit.
 
-    `tool_calls` is the number that may be made: one more ends it. The others end it when they are reached.
+    The first tool call beyond `tool_calls` ends the evaluation. The other limits end it when they are reached.
     """
 
     tokens: int | None = None
@@ -54,9 +53,9 @@ class Spending:
         self.total = Usage()
         self.tool_calls = 0
         self._cumulative = cumulative
-        self._session = Usage()  # what the session had reported when the run began
-        self._run = Usage()  # what it reports now
-        self._unsaid = 0  # tokens that runs must have used which ended without a word about it
+        self._session = Usage()  # reported by the session when the run began
+        self._run = Usage()  # reported by it now
+        self._estimated_tokens = 0  # at least, of runs that ended without reporting any
 
     def begin_session(self) -> None:
         self._session = Usage()
@@ -70,7 +69,7 @@ class Spending:
         return self.used_up()
 
     def counted(self, tool_calls: int) -> str | None:
-        """So many tool calls were made in all."""
+        """Set the number of tool calls so far; return the name of a budget that is used up."""
         self.tool_calls = tool_calls
         return self.used_up()
 
@@ -79,13 +78,13 @@ class Spending:
         own = usage_of_run(self._session, usage, cumulative=self._cumulative)
         self.total = _sum(self.total, own)
         if own.total_tokens is None:
-            self._unsaid += self._run.context_used or 0
+            self._estimated_tokens += self._run.context_used or 0
         self._session = latest_usage(self._session, usage)
         self._run = Usage()
         return own
 
     def used_up(self) -> str | None:
-        """The first budget that is used up, as far as it is known."""
+        """Return the name of the first budget that is used up, as far as the figures are known."""
         budget = self.budget
         if budget.tool_calls is not None and self.tool_calls > budget.tool_calls:
             return "tool_calls"
@@ -98,15 +97,15 @@ class Spending:
 
     @property
     def tokens(self) -> int:
-        """At least so many."""
-        return (self.total.total_tokens or 0) + self._unsaid + (self._run.context_used or 0)
+        """The tokens so far, at least."""
+        return (self.total.total_tokens or 0) + self._estimated_tokens + (self._run.context_used or 0)
 
     @property
     def cost_usd(self) -> float | None:
-        """So far; None where none was reported in dollars."""
+        """The cost so far; None where none was reported in dollars."""
         now = usage_of_run(self._session, self._run, cumulative=True).cost
-        known = [cost.amount for cost in (self.total.cost, now) if cost is not None and cost.currency == "USD"]
-        return sum(known) if known else None
+        amounts = [cost.amount for cost in (self.total.cost, now) if cost is not None and cost.currency == "USD"]
+        return sum(amounts) if amounts else None
 
     def exceeded(self, name: str, *, seconds: float = 0.0) -> BudgetExceeded:
         allowed: float = getattr(self.budget, name)
@@ -116,11 +115,11 @@ class Spending:
             "tool_calls": float(self.tool_calls),
             "seconds": seconds,
         }[name]
-        message = _SAYS[name].format(used=used, allowed=allowed)
+        message = _MESSAGES[name].format(used=used, allowed=allowed)
         return BudgetExceeded(f"the budget {name} is used up: {message}", budget=name, used=used, allowed=allowed)
 
     def not_reported(self, agent: str) -> BudgetNotReported | None:
-        """After a run that ended: the budget that nobody can hold, because the agent told no such figure."""
+        """Return the error of a budget whose figure the agent did not report by the end of a run."""
         budget, total = self.budget, self.total
         if budget.tokens is not None and total.total_tokens is None:
             return BudgetNotReported(
@@ -135,7 +134,7 @@ class Spending:
 
 
 def _sum(total: Usage, more: Usage) -> Usage:
-    tokens = {name: _added(getattr(total, name), getattr(more, name)) for name in TOKEN_FIGURES}
+    tokens = {name: _add(getattr(total, name), getattr(more, name)) for name in TOKEN_FIGURES}
     cost = more.cost or total.cost
     if cost is not None and total.cost is not None and more.cost is not None and total.cost.currency == cost.currency:
         cost = msgspec.structs.replace(cost, amount=total.cost.amount + more.cost.amount)
@@ -147,5 +146,5 @@ def _sum(total: Usage, more: Usage) -> Usage:
     )
 
 
-def _added(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else one + other
+def _add(left: int | None, right: int | None) -> int | None:
+    return left if right is None else right if left is None else left + right

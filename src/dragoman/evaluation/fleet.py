@@ -1,8 +1,8 @@
-"""Fleets: the same tasks over several agents, some at a time, with a line for each that is done.
+"""`Fleet`: the same tasks for several agents, some at a time, with one line of JSON for each outcome.
 
-A task is a line of JSON: {"id": …, "prompt": …, "expected": …, "schema": …}; only the prompt is required. An outcome is
-a line too, written the moment it is known, so that a fleet that was killed goes on where it stopped: what has a line
-is not done again. A line that was cut in the middle is taken away; a task that was changed is a new one.
+A task is a line of JSON: {"id": …, "prompt": …, "expected": …, "schema": …}; only the prompt is required. Each outcome
+is written at once, so that a fleet that was killed continues where it stopped: a task that has a line is not done
+again. An incomplete last line is removed; a changed task is a new one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dragoman.record.rows import Usage
 
 Status: TypeAlias = Literal["ok", "wrong", "error"]
 
-# How each line of the outcomes begins. Of a file that is not ours nothing may be taken away.
+# The beginning of each line of outcomes. Nothing may be removed from a file that is not ours.
 _BEGIN: Final = b'{"task":"'
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`expected`, where given, is what the output must be; else the text."""
+    """A prompt for all agents. `expected` is the output that counts as right, or the text without a schema."""
 
     prompt: str
     id: str = ""
@@ -43,7 +43,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.schema if self.schema is not None else common
 
     def digest(self, schema: dict[str, Any] | None, model: str | None = None) -> str:
-        """Another one, another task."""
+        """Return a digest that changes whenever the task does."""
         whole = msgspec.structs.replace(self, id="", schema=self.output_schema(schema))
         encoded = msgspec.json.encode(whole if model is None else (whole, model), order="sorted")
         return hashlib.sha256(encoded).hexdigest()[:16]
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str
     status: Status
     output: Any = None
-    expected: Any = None  # of one that is wrong
+    expected: Any = None  # of a wrong outcome
     text: str = ""
     error: str | None = None
     kind: str | None = None  # of the error
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rounds: int = 0
     attempts: int = 1
     tool_calls: int = 0
-    tool_errors: tuple[str, ...] = ()  # what the user's functions raised and did not mean for the agent
+    tool_errors: tuple[str, ...] = ()  # exceptions of the user's functions, except `ToolError`
     tokens: int | None = None
     cost: float | None = None
     currency: str | None = None
@@ -82,12 +82,12 @@ Evaluate: TypeAlias = Callable[[Task, str], Awaitable[PromptResponse[Any]]]
 
 
 def read_tasks(path: Path) -> list[Task]:
-    """`InputError` with file and line where one cannot be used. Tasks without an id are called by their line."""
+    """Read the tasks of a file; a task without an id gets its line number. `InputError` names file and line."""
     try:
-        # By the newline alone: a text may have other ends of lines in it, and JSON lets them stand.
+        # Only by the newline: JSON texts may contain other line ends.
         lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} cannot be read: {problem}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
     tasks: dict[str, Task] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -96,8 +96,8 @@ def read_tasks(path: Path) -> list[Task]:
             task = msgspec.json.decode(line, type=Task)
             if task.schema is not None:
                 shape_of(task.schema)
-        except (msgspec.MsgspecError, InputError) as problem:
-            raise InputError(f"{path}:{number}: {problem}") from None
+        except (msgspec.MsgspecError, InputError) as error:
+            raise InputError(f"{path}:{number}: {error}") from None
         task = msgspec.structs.replace(task, id=task.id or str(number))
         if not task.prompt.strip():
             raise InputError(f"{path}:{number}: the prompt is empty")
@@ -110,22 +110,22 @@ def read_tasks(path: Path) -> list[Task]:
 
 
 class Results:
-    """The file of outcomes. One process writes to it: a second one is refused."""
+    """The file of outcomes. Only one process may write to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.known: list[Outcome] = []
+        self.outcomes: list[Outcome] = []
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Results:
         import fcntl
 
         if self.path.exists() and not self.path.is_file():
-            raise InputError(f"{self.path} is no file that could be read again", guidance="Name another with --out.")
+            raise InputError(f"{self.path} is not a regular file", guidance="Name another with --out.")
         try:
             file = self._file = open(self.path, "a+b")  # closed in __exit__
-        except OSError as problem:
-            raise InputError(f"{self.path} cannot be written: {problem.strerror}") from None
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file.seek(0)
@@ -140,19 +140,19 @@ class Results:
 
     def _read(self, file: BinaryIO) -> None:
         data = file.read()
-        whole, newline, cut = data.rpartition(b"\n")
-        for number, line in enumerate(whole.splitlines(), 1):
+        complete, newline, rest = data.rpartition(b"\n")
+        for number, line in enumerate(complete.splitlines(), 1):
             try:
-                self.known.append(msgspec.json.decode(line, type=Outcome))
-            except msgspec.MsgspecError as problem:
-                raise self._foreign(number, str(problem)) from None
-        if cut and cut[: len(_BEGIN)] != _BEGIN[: len(cut)]:
-            raise self._foreign(data.count(b"\n") + 1, "it is not one that was cut, either")
-        file.truncate(len(whole) + len(newline))  # a line that was cut is done again
+                self.outcomes.append(msgspec.json.decode(line, type=Outcome))
+            except msgspec.MsgspecError as error:
+                raise self._foreign(number, str(error)) from None
+        if rest and rest[: len(_BEGIN)] != _BEGIN[: len(rest)]:
+            raise self._foreign(data.count(b"\n") + 1, "it is not an incomplete one, either")
+        file.truncate(len(complete) + len(newline))  # an incomplete one is done again
 
     def _foreign(self, number: int, why: str) -> InputError:
         return InputError(
-            f"{self.path}:{number} is no outcome of dragoman eval: {why}", guidance="Name another file with --out."
+            f"{self.path}:{number} is not an outcome of dragoman eval: {why}", guidance="Name another file with --out."
         )
 
     def add(self, outcome: Outcome) -> None:
@@ -160,17 +160,17 @@ class Results:
         self._file.write(msgspec.json.encode(outcome) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.known.append(outcome)
+        self.outcomes.append(outcome)
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
             self._file.close()
 
 
 class Fleet:
-    """`jobs` evaluations at a time; `evaluate` does one. `begun` and `ended` are called for each."""
+    """`jobs` evaluations at a time; `evaluate` does one. `on_start` and `on_end` are called for each."""
 
     def __init__(
         self,
@@ -181,8 +181,8 @@ class Fleet:
         schema: dict[str, Any] | None = None,
         model: str | None = None,
         jobs: int = 1,
-        begun: Callable[[Task, str], None] = lambda task, agent: None,
-        ended: Callable[[Outcome], None] = lambda outcome: None,
+        on_start: Callable[[Task, str], None] = lambda task, agent: None,
+        on_end: Callable[[Outcome], None] = lambda outcome: None,
     ) -> None:
         self._tasks = tasks
         self._agents = agents
@@ -190,58 +190,58 @@ class Fleet:
         self._schema = schema
         self._model = model
         self._jobs = jobs
-        self._begun = begun
-        self._ended = ended
+        self._on_start = on_start
+        self._on_end = on_end
 
-    def left(self, known: Iterable[Outcome], *, redo_errors: bool = False) -> list[tuple[Task, str]]:
+    def remaining(self, outcomes: Iterable[Outcome], *, redo_errors: bool = False) -> list[tuple[Task, str]]:
         """Return the remaining work, task by task, so that all agents advance together."""
-        done = {each.key for each in latest(known) if not (redo_errors and each.status == "error")}
+        done = {each.key for each in latest(outcomes) if not (redo_errors and each.status == "error")}
         pairs = ((task, agent) for task in self._tasks for agent in self._agents)
         return [(task, agent) for task, agent in pairs if self._key(task, agent) not in done]
 
-    def wanted(self, known: Iterable[Outcome]) -> list[Outcome]:
-        """Of these tasks and agents, the last outcome of each."""
+    def latest_outcomes(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """Return the last outcome of each of these tasks and agents."""
         keys = {self._key(task, agent) for task in self._tasks for agent in self._agents}
-        return [each for each in latest(known) if each.key in keys]
+        return [each for each in latest(outcomes) if each.key in keys]
 
     def _key(self, task: Task, agent: str) -> tuple[str, str, str]:
         return task.id, agent, task.digest(self._schema, self._model)
 
-    async def run(self, left: Iterable[tuple[Task, str]]) -> None:
-        waiting = iter(left)
+    async def run(self, pairs: Iterable[tuple[Task, str]]) -> None:
+        remaining = iter(pairs)
 
         async def work() -> None:
-            for task, agent in waiting:
-                self._begun(task, agent)
-                self._ended(await self._one(task, agent))
+            for task, agent in remaining:
+                self._on_start(task, agent)
+                self._on_end(await self._evaluate_task(task, agent))
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._jobs):
                     group.create_task(work())
-        except BaseExceptionGroup as several:
-            # An outcome is no exception: what is left is one that concerns all, such as a disk that is full.
-            raise several.exceptions[0] from None
+        except BaseExceptionGroup as group_error:
+            # A failed evaluation is an outcome; an exception concerns all of them, such as a full disk.
+            raise group_error.exceptions[0] from None
 
-    async def _one(self, task: Task, agent: str) -> Outcome:
+    async def _evaluate_task(self, task: Task, agent: str) -> Outcome:
         *_, digest = self._key(task, agent)
         try:
             response = await self._evaluate(task, agent)
-        except DragomanError as problem:
-            failed_response = problem.result if isinstance(problem.result, PromptResponse) else None
+        except DragomanError as error:
+            failed_response = error.result if isinstance(error.result, PromptResponse) else None
             outcome = Outcome(
                 task=task.id,
                 agent=agent,
                 digest=digest,
                 status="error",
-                error=str(problem),
-                kind=type(problem).__name__,
-                category=problem.category,
+                error=str(error),
+                kind=type(error).__name__,
+                category=error.category,
             )
             return outcome if failed_response is None else _with_stats(outcome, failed_response)
         output = encode(response.output)
         answers = (response.text.strip(), response.text) if task.output_schema(self._schema) is None else (output,)
-        status = judged(task, answers)
+        status = judge(task, answers)
         outcome = Outcome(
             task=task.id,
             agent=agent,
@@ -253,14 +253,14 @@ class Fleet:
         return _with_stats(outcome, response)
 
 
-def judged(task: Task, answers: Iterable[Any]) -> Status:
-    """Return `pass` if one of the answers is expected, or if nothing is expected."""
-    good = task.expected is msgspec.UNSET or any(_same(task.expected, answer) for answer in answers)
-    return "ok" if good else "wrong"
+def judge(task: Task, answers: Iterable[Any]) -> Status:
+    """Return `ok` if one of the answers is expected, or if nothing is expected."""
+    is_right = task.expected is msgspec.UNSET or any(_same(task.expected, answer) for answer in answers)
+    return "ok" if is_right else "wrong"
 
 
 def _same(expected: Any, answer: Any) -> bool:
-    """As JSON has it: true is no 1, but 1.0 is."""
+    """Compare as JSON does: true is not 1, but 1.0 is."""
     match expected, answer:
         case dict(), dict():
             return expected.keys() == answer.keys() and all(
@@ -301,12 +301,12 @@ def _raised(call: Call) -> str:
 
 
 def latest(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Of each task and agent the last: what was done again counts."""
+    """Return the last outcome of each task and agent: a repeated one replaces the earlier one."""
     return list({each.key: each for each in outcomes}.values())
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent beside the others. None where it was never reported."""
+    """The figures of one agent; None where none was reported."""
 
     agent: str
     tasks: int
@@ -318,13 +318,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None
     cost: float | None
     currency: str | None
-    seconds: float | None  # in the middle
+    seconds: float | None  # the median
 
 
-def compared(outcomes: Iterable[Outcome], agents: Sequence[str]) -> list[Summary]:
-    """One line an agent, the one with the most successes first."""
-    known = latest(outcomes)
-    lines = [_summary(agent, [each for each in known if each.agent == agent]) for agent in agents]
+def compare(outcomes: Iterable[Outcome], agents: Sequence[str]) -> list[Summary]:
+    """Return a summary for each agent, the one with the most successes first."""
+    last_outcomes = latest(outcomes)
+    lines = [_summary(agent, [each for each in last_outcomes if each.agent == agent]) for agent in agents]
     return sorted(lines, key=lambda line: -line.ok)
 
 

@@ -1,8 +1,8 @@
-"""The output of a prompt: asked for, taken by the tool `structured_output` or from the text, and asked for again.
+"""The output of a prompt: requested, accepted by the tool `structured_output` or from the text, and requested again.
 
-One value is accepted a round. A bad one is answered with all that is wrong with it, and does not count; a second call
-after a good one is an error, and the first is kept. Where the agent did not call the tool, the last JSON in its text
-counts, if it is of the type: it is never mended, and none before it is tried.
+One value is accepted in each round. An invalid one is answered with all its problems, and does not count; a second call
+after a valid one is an error, and the first value stays. If the agent did not call the tool, the last JSON in its text
+counts, if it is of the type: it is never repaired, and no earlier JSON is tried.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dragoman.evaluation.types import Invalid, Shape
 
 OUTPUT_TOOL: Final = "structured_output"
 
-# Characters among which an object or a list is looked for, where it is not the whole text and in no block.
-MOST_TEXT: Final = 1024 * 1024
-# A `[` begins JSON or a footnote; a text of nothing but brackets is given up on after so many.
-MOST_STARTS: Final = 10_000
-# Problems that the next prompt lists.
+# How much text is searched for an object or a list that is neither the whole text nor in a block.
+MAX_SEARCHED_CHARS: Final = 1024 * 1024
+# A `[` begins JSON or a footnote; in a text full of brackets the search ends after so many.
+MAX_STARTS: Final = 10_000
+# Problems that the next prompt repeats.
 MAX_LISTED_PROBLEMS: Final = 20
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)")
@@ -33,7 +33,7 @@ class Output:
 
     def __init__(self, shape: Shape, *, has_tool: bool = True) -> None:
         self.shape = shape
-        self._has_tool = has_tool  # the agent was given it
+        self._has_tool = has_tool  # the agent has the tool
         self.value: Any = None
         self.accepted = False
         self.problems: tuple[str, ...] = ()  # of the last value that was not accepted
@@ -41,7 +41,7 @@ class Output:
 
     @property
     def tool(self) -> Tool:
-        """Made once for each evaluation: it is the way in."""
+        """The tool by which the agent hands over the value; to be made once for each evaluation."""
         return Tool(
             self.offer,
             name=OUTPUT_TOOL,
@@ -54,39 +54,39 @@ class Output:
         )
 
     def begin_round(self) -> None:
-        """The value of the round before was not good enough, whoever stripped so."""
+        """Forget the value of the previous round: it was not accepted, or a guard objected."""
         self.value, self.accepted, self.problems, self._called = None, False, (), False
 
     async def offer(self, value: Any) -> str:
-        """The tool itself, on the loop: of two calls at once one is the first. `ToolError` has words for the agent."""
+        """Accept a value, or refuse it by a `ToolError` for the agent. As a coroutine it handles one call at a time."""
         self._called = True
         if self.accepted:
             raise ToolError("A result was already accepted in this round; it stands. Do not call this tool again.")
         try:
             self._accept(self.shape.decode_object(value))
-        except Invalid as problem:
-            self.problems = tuple(map(str, problem.problems))
+        except Invalid as error:
+            self.problems = tuple(map(str, error.problems))
             wrong = "\n".join(f"- {each}" for each in self.problems)
             raise ToolError(
                 f"This result does not fit, and was not accepted:\n{wrong}\nCorrect it and call again."
-            ) from problem
+            ) from error
         return "Accepted. The task is done; say no more."
 
     def read(self, text: str) -> None:
-        """The text of a round that ended without an accepted value."""
-        found = last_json(text)
-        if isinstance(found, NoJson):
+        """Take the value from the text of a round that ended without an accepted value."""
+        parsed = last_json(text)
+        if isinstance(parsed, NoJson):
             if not self._called:
                 called = f"{OUTPUT_TOOL} was not called, and " if self._has_tool else ""
-                self.problems = (f"{called}{found.why}",)
+                self.problems = (f"{called}{parsed.reason}",)
             return
         try:
-            self._accept(self._from_text(found.value))
-        except Invalid as problem:
-            self.problems = tuple(map(str, problem.problems))
+            self._accept(self._from_text(parsed.value))
+        except Invalid as error:
+            self.problems = tuple(map(str, error.problems))
 
     def _from_text(self, value: Any) -> Any:
-        """In a text the value may stand as it is, or wrapped as the tool wants it."""
+        """Return the value, which may be wrapped as for the tool."""
         try:
             return self.shape.decode(value)
         except Invalid:
@@ -98,7 +98,7 @@ class Output:
         self.value, self.accepted, self.problems = value, True, ()
 
 
-# -- words
+# -- prompts
 
 
 def instructions(shape: Shape, *, has_tool: bool) -> str:
@@ -129,106 +129,106 @@ def follow_up(problems: tuple[str, ...], *, has_tool: bool) -> str:
 # -- JSON in a text
 
 
-class Found(msgspec.Struct, frozen=True):
+class ParsedJson(msgspec.Struct, frozen=True):
     value: Any
 
 
 class NoJson(msgspec.Struct, frozen=True):
-    why: str
+    reason: str
 
 
-def last_json(text: str) -> Found | NoJson:
-    """The JSON that ends last in a text: the whole of it, a fenced block, or an object or list among the words.
+def last_json(text: str) -> ParsedJson | NoJson:
+    """Return the last JSON in a text: the whole text, a fenced block, or an object or list between the words.
 
-    One look at each character, whatever an agent writes. A piece of broken JSON is not tried, nor, where the last
-    block was meant as JSON and is none, one before it.
+    Each character is looked at once, whatever an agent writes. Parts of broken JSON are not tried, nor, if the last
+    block was meant as JSON and is invalid, an earlier one.
     """
     text = text.strip()
     whole = _parsed(text)
     if whole is not None:
         return whole
     end, block = _last_block(text)
-    if len(text) - end > MOST_TEXT:
+    if len(text) - end > MAX_SEARCHED_CHARS:
         return NoJson("the answer is too long to look for JSON among its words")
     try:
         start, stop, broken = _last_among_words(text, end)
-    except _GivenUp:
-        return NoJson("too much in the answer looks like JSON and is none")
+    except _TooMuchToSearch:
+        return NoJson("too much in the answer looks like JSON and is not")
     meant = text[start:stop] if stop else block if end else text[broken:] if broken is not None else None
     if meant is None:
         return NoJson("there is no JSON in the answer")
-    return _parsed(meant) or NoJson(f"the last JSON in the answer cannot be read: {_wrong_with(meant)}")
+    return _parsed(meant) or NoJson(f"the last JSON in the answer cannot be read: {_json_error(meant)}")
 
 
 def _last_block(text: str) -> tuple[int, str]:
     """Return the end and the content of the last fenced JSON block; 0 if there is none."""
     last = (0, "")
-    position, began = 0, 0
-    fence, named = "", ""
+    position, start = 0, 0
+    fence, language = "", ""
     for line in text.split("\n"):
         before, position = position, position + len(line) + 1
         stripped = line.strip()
         if not fence:
-            if opened := _FENCE.fullmatch(stripped):
-                fence, named, began = opened[1], opened[2].strip().lower(), position
+            if match := _FENCE.fullmatch(stripped):
+                fence, language, start = match[1], match[2].strip().lower(), position
         elif stripped.startswith(fence) and not stripped.strip(fence[0]):
-            inside = text[began:before].strip()
-            meant = named.startswith("json") or (not named and inside.startswith(("{", "[")))
-            if meant or _parsed(inside) is not None:
+            inside = text[start:before].strip()
+            is_json = language.startswith("json") or (not language and inside.startswith(("{", "[")))
+            if is_json or _parsed(inside) is not None:
                 last = (position, inside)
             fence = ""
     return last
 
 
-class _GivenUp(Exception):
-    """Too much to look through; what was found so far need not be the last."""
+class _TooMuchToSearch(Exception):
+    """The search stopped; the JSON so far need not be the last."""
 
 
 def _last_among_words(text: str, position: int) -> tuple[int, int, int | None]:
-    """From where to where the last object or list after a position goes; 0, 0 where there is none.
+    """Return start and end of the last object or list after a position, or 0, 0.
 
-    Then also where the last began that was meant as one, and is broken.
+    The third value is the start of the last one that was meant as JSON and is broken.
     """
     last = (0, 0)
     broken = None
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         start = _START.search(text, position)
         if start is None:
             return *last, broken
         try:
             _, position = _DECODER.raw_decode(text, start.start())
             last = (start.start(), position)
-        except json.JSONDecodeError as problem:
-            position = max(start.end(), problem.pos)  # not a piece of it, which would pass for the whole
+        except json.JSONDecodeError as error:
+            position = max(start.end(), error.pos)  # not a part of it, which could be taken for the whole
             broken = start.start() if _MEANT.match(text, start.start()) else broken
         except (ValueError, RecursionError):
-            raise _GivenUp from None
-    raise _GivenUp
+            raise _TooMuchToSearch from None
+    raise _TooMuchToSearch
 
 
-def _parsed(text: str) -> Found | None:
-    # msgspec's reader, for Python's takes what is no JSON (NaN), no text (half of a character) and no number (1e999).
+def _parsed(text: str) -> ParsedJson | None:
+    # msgspec's reader: Python's accepts NaN, half of a character and 1e999, none of which is JSON.
     try:
-        return Found(msgspec.json.decode(text.encode()))
+        return ParsedJson(msgspec.json.decode(text.encode()))
     except (ValueError, RecursionError):
         return None
 
 
-def _wrong_with(text: str) -> str:
-    """Of a text that is no JSON."""
+def _json_error(text: str) -> str:
+    """Return why a text is not JSON."""
     try:
-        json.loads(text)  # it tells the line, where it finds something
+        json.loads(text)  # its error has the line
         msgspec.json.decode(text.encode())
-    except json.JSONDecodeError as problem:
-        return f"{problem.msg} (its line {problem.lineno}, column {problem.colno})"
+    except json.JSONDecodeError as error:
+        return f"{error.msg} (its line {error.lineno}, column {error.colno})"
     except RecursionError:
         return "it is nested too deeply"
-    except ValueError as problem:
-        return str(problem)
+    except ValueError as error:
+        return str(error)
     raise AssertionError("it was no JSON a moment ago")
 
 
 _START: Final = re.compile(r"[\[{]")
 _DECODER: Final = json.JSONDecoder()
-# No link in Markdown, no footnote, no pair of braces in a program.
+# Not a link in Markdown, a footnote, or a pair of braces in a program.
 _MEANT: Final = re.compile(r'\{\s*"|\[\s*["{\[]')

@@ -1,6 +1,6 @@
-"""A value held against a JSON Schema: all that is wrong with it, in words that a model can act on.
+"""Problems of a value that does not fit a JSON Schema, in words that a model can act on.
 
-Each problem has the place where it is (`items[3].price`). Nothing is ever fetched, whatever a schema refers to.
+Each problem has its path (`items[3].price`). Nothing is ever downloaded, whatever a schema refers to.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dragoman.errors import InputError
 Schema: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
 
-# What is told at once of a bad value: enough to mend it in one go, and no wall of text where everything is wrong.
-MOST_PROBLEMS: Final = 20
+# Enough to correct a value in one go, and no wall of text where everything is wrong.
+MAX_PROBLEMS: Final = 20
 # Of a value that is shown in a message.
-MOST_SHOWN: Final = 80
+MAX_SHOWN_CHARS: Final = 80
 
 _FORMATS: Final[dict[str, type]] = {
     "date-time": datetime,
@@ -41,18 +41,18 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
     def __str__(self) -> str:
-        return f"{shown_path(self.path)}: {self.message}" if self.path else self.message
+        return f"{format_path(self.path)}: {self.message}" if self.path else self.message
 
 
 class Invalid(ValueError):
-    """A value that is not of the type; `problems` has each thing that is wrong with it."""
+    """A value that is not of the type; `problems` has the reasons."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
 
-def shown_path(path: Path) -> str:
+def format_path(path: Path) -> str:
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -65,27 +65,27 @@ def shown_path(path: Path) -> str:
 
 
 def problems_in(schema: Schema, value: object) -> list[Problem]:
-    """All that is wrong with a value; empty where nothing is."""
-    found: list[Problem] = []
+    """Return all problems of a value; an empty list if it fits."""
+    problems: list[Problem] = []
     for error in _errors(schema, value):
-        found.append(_problem(error))
-        if len(found) > MOST_PROBLEMS:
-            return [*found[:MOST_PROBLEMS], Problem((), "and more")]
-    return found
+        problems.append(_problem(error))
+        if len(problems) > MAX_PROBLEMS:
+            return [*problems[:MAX_PROBLEMS], Problem((), "and more")]
+    return problems
 
 
-def without_unknown(schema: Schema, value: Any) -> Any:
-    """The value without the fields that a closed object (`additionalProperties: false`) does not have."""
-    extras = [found for error in _errors(schema, value) for found in _extras(error)]
+def drop_unknown_fields(schema: Schema, value: Any) -> Any:
+    """Return the value without fields that a closed object (`additionalProperties: false`) does not have."""
+    extras = [extra for error in _errors(schema, value) for extra in _extras(error)]
     if not extras:
         return value
     copied = msgspec.to_builtins(value)
     for path, names in extras:
-        place = copied
+        part = copied
         for step in path:
-            place = place[step]
+            part = part[step]
         for name in names:
-            place.pop(name, None)
+            part.pop(name, None)
     return copied
 
 
@@ -102,13 +102,13 @@ def _errors(schema: Schema, value: object) -> list[Any]:
 
 def _extras(error: Any) -> Iterator[tuple[Path, list[str]]]:
     if error.validator == "additionalProperties" and error.validator_value is False:
-        known = error.schema.get("properties", {})
-        yield tuple(error.absolute_path), [name for name in error.instance if name not in known]
+        properties = error.schema.get("properties", {})
+        yield tuple(error.absolute_path), [name for name in error.instance if name not in properties]
     branches: dict[object, list[Any]] = {}
     for inner in error.context or ():
         branches.setdefault(inner.schema_path[0], []).append(inner)
     for inners in branches.values():
-        # A member of a union that would do, were it not for what it does not know.
+        # A member of a union that would fit without its unknown fields.
         if all(inner.validator == "additionalProperties" for inner in inners):
             for inner in inners:
                 yield from _extras(inner)
@@ -116,24 +116,24 @@ def _extras(error: Any) -> Iterator[tuple[Path, list[str]]]:
 
 
 def validator_class(schema: Schema) -> Any:
-    known = library()
-    base = known.validators.validator_for(schema, default=known.Draft202012Validator)
-    # 1.0 is a whole number to JSON Schema, and not to Python's types.
+    jsonschema = library()
+    base = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    # 1.0 is an integer to JSON Schema, but not to Python's types.
     whole = base.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    return known.validators.extend(base, type_checker=whole)
+    return jsonschema.validators.extend(base, type_checker=whole)
 
 
 def library() -> Any:
-    """Loaded when there is a schema to read, or something wrong with a value."""
+    """Return jsonschema, which is loaded when a schema is checked or a value does not fit."""
     try:
         import jsonschema  # type: ignore[import-untyped]  # it ships no types
-    except ImportError as problem:
+    except ImportError as error:
         raise InputError(
-            f"what is wrong with a value is found by the package jsonschema, which cannot be loaded: {problem}",
+            f"to check values the package jsonschema is needed, and it cannot be loaded: {error}",
             guidance="Install it: pip install 'dragoman[mcp]'",
-        ) from problem
+        ) from error
     return jsonschema
 
 
@@ -150,7 +150,7 @@ def _format_checker() -> Any:
     return checker
 
 
-# -- words
+# -- texts
 
 
 def _problem(error: Any) -> Problem:
@@ -160,11 +160,11 @@ def _problem(error: Any) -> Problem:
 
 
 def _closest(error: Any) -> Any:
-    """Of a union, the one thing that is wrong, where it is clear which member was meant."""
+    """Return the one problem of a union, where it is clear which member was meant."""
     branches: dict[object, list[Any]] = {}
     for inner in error.context or ():
         branches.setdefault(inner.schema_path[0], []).append(inner)
-    # A member of another kind altogether (a text where an object was given) was not meant.
+    # A member of another kind (a text instead of an object) was not meant.
     near = [inners for inners in branches.values() if not any(_is_kind(inner, error) for inner in inners)]
     return near[0][0] if len(near) == 1 else None
 
@@ -174,30 +174,30 @@ def _is_kind(inner: Any, error: Any) -> bool:
 
 
 def _words(error: Any) -> str:
-    wanted, given = error.validator_value, error.instance
+    expected, value = error.validator_value, error.instance
     match error.validator:
         case "type":
-            kinds = wanted if isinstance(wanted, list) else [wanted]
-            return f"expected {_either(kinds)}, got {_show(given)}"
+            kinds = expected if isinstance(expected, list) else [expected]
+            return f"expected {_either(kinds)}, got {_show(value)}"
         case "required":
-            missing = [name for name in wanted if name not in given]
-            # One error a missing field comes from the validator: its message names which.
+            missing = [name for name in expected if name not in value]
+            # The validator reports one error per missing field; its message names the field.
             name = next((each for each in missing if error.message.startswith(repr(each))), missing[0])
             return f"the field {name!r} is missing"
         case "enum":
-            return f"expected one of {cut(', '.join(map(_show, wanted)))}, got {_show(given)}"
+            return f"expected one of {shorten(', '.join(map(_show, expected)))}, got {_show(value)}"
         case "const":
-            return f"expected {_show(wanted)}, got {_show(given)}"
+            return f"expected {_show(expected)}, got {_show(value)}"
         case "anyOf" | "oneOf":
-            kinds = [_kind_of(member) for member in wanted]
-            return f"expected {_either(kinds)}, got {_show(given)}"
+            kinds = [_kind_of(member) for member in expected]
+            return f"expected {_either(kinds)}, got {_show(value)}"
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
             bound = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
-            return f"expected {bound.get(error.validator, 'less than')} {wanted}, got {_show(given)}"
+            return f"expected {bound.get(error.validator, 'less than')} {expected}, got {_show(value)}"
         case "format":
-            return f"expected a {wanted}, got {_show(given)}"
+            return f"expected a {expected}, got {_show(value)}"
         case _:
-            return cut(error.message, 3 * MOST_SHOWN)
+            return shorten(error.message, 3 * MAX_SHOWN_CHARS)
 
 
 def _kind_of(schema: object) -> str:
@@ -215,16 +215,16 @@ def _either(kinds: Iterable[object]) -> str:
 
 
 def _show(value: object) -> str:
-    """A value as it stands in JSON, in short."""
+    """Return a value as JSON, shortened."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return "a list"
-    return cut(msgspec.json.encode(value).decode())
+    return shorten(msgspec.json.encode(value).decode())
 
 
-def without_a_word(value: object) -> float | None:
-    """A number in it that JSON has no word for (NaN, an infinity). Readers of JSON let some through, writers do not."""
+def non_finite_number(value: object) -> float | None:
+    """Return a number in the value that JSON cannot express (NaN, an infinity); some readers accept one."""
     waiting = [value]
     while waiting:
         match waiting.pop():
@@ -239,5 +239,5 @@ def without_a_word(value: object) -> float | None:
     return None
 
 
-def cut(text: str, most: int = MOST_SHOWN) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shorten(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"

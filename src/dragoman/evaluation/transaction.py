@@ -1,10 +1,10 @@
-"""A tool call as a transaction: it is done, or it was never there.
+"""A tool call as a transaction: it is done completely, or not at all.
 
-While a call uses a state it has the turn: calls that share one run one after another, in the order they came, also
-when they are of several servers, event loops and threads. A call that fails or is cancelled leaves the state as it was.
+Calls that share a state run one after another, in the order in which they came, even across servers, event loops and
+threads. A call that fails or is cancelled leaves the state as it was.
 
-A plain function runs in a thread, so that it holds up nobody, and a thread cannot be stopped. When its call is
-cancelled nobody waits for it any more, but it keeps the turn, and what it did is undone when it comes back.
+A plain function runs in a thread, so that it delays nothing else, and a thread cannot be stopped. When its call is
+cancelled, the call returns at once, but the function keeps the state, and its changes are undone when it returns.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import msgspec
 
 from dragoman.errors import InputError
 
-# What cannot change, and is most of what a state holds.
+# Values that cannot change; most of a state consists of them.
 _LEAVES: Final = frozenset({str, bytes, int, float, complex, bool, type(None), type})
 
 
 class Restorable(Protocol):
-    """A state that knows itself how to go back."""
+    """A state that can restore itself."""
 
     def snapshot(self) -> object: ...
     def restore(self, snapshot: Any, /) -> object: ...
 
 
 def _is_restorable(value: object) -> TypeGuard[Restorable]:
-    """Not by `isinstance`: with a protocol that takes ten times as long, and every container of a state is asked."""
+    """Check by attributes: `isinstance` with a protocol takes ten times as long, and every container is checked."""
     return (
         not isinstance(value, type)
         and callable(getattr(value, "snapshot", None))
@@ -43,16 +43,16 @@ def _is_restorable(value: object) -> TypeGuard[Restorable]:
 
 
 class Snapshot:
-    """A state as it is now."""
+    """A copy of a state as it is now, to restore it."""
 
     def __init__(self, state: object) -> None:
         self._undo: list[Callable[[], object]] = []
-        self._referenced: list[object] = []  # an id means an object only while that lives
+        self._referenced: list[object] = []  # keeps the objects alive, so that their ids stay theirs
         self._seen: set[int] = set()
         self._walk(state)
 
     def restore(self) -> None:
-        """Everything is as it was. May be called once."""
+        """Restore everything. May be called once."""
         for undo in reversed(self._undo):
             undo()
 
@@ -65,7 +65,7 @@ class Snapshot:
                 waiting.extend(self._remember(value))
 
     def _remember(self, value: object) -> Iterator[object]:
-        """Notes how to put one container back; yields what it holds."""
+        """Remember how to restore one container; yield its contents."""
         match value:
             case _ if _is_restorable(value):
                 self._on_restore(value, _own_snapshot(value))
@@ -92,7 +92,7 @@ class Snapshot:
         yield from self._remember_attributes(value)
 
     def _remember_fields(self, value: object) -> Iterator[object]:
-        """Fields in slots; those in `__dict__` are attributes."""
+        """Remember fields in slots; those in `__dict__` are attributes."""
         fields = {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
         slots = _slots(value)
         self._on_restore(value, lambda: _put_slots(value, slots, fields))
@@ -111,11 +111,11 @@ class Snapshot:
 
 
 def check_state(state: object) -> None:
-    """InputError where a state cannot be put back."""
+    """Raise `InputError` if a state cannot be restored."""
     container = isinstance(state, dict | list | set | deque | bytearray)
     if not (container or _is_restorable(state) or _is_record(state)):
         raise InputError(
-            f"the state of tools is of the type {type(state).__name__}, which cannot be put back when a call fails",
+            f"the state of tools is of the type {type(state).__name__}, which cannot be restored when a call fails",
             guidance="Use a dataclass, a Pydantic model, a msgspec struct or a dict, or give the class "
             "snapshot() and restore(snapshot).",
         )
@@ -128,7 +128,7 @@ def _is_record(value: object) -> bool:
 
 
 def _is_pydantic(value: object) -> bool:
-    """Without loading it: there is no model of a library that nobody has loaded."""
+    """Check without loading Pydantic: if it is not loaded, there is no model of it."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(value, pydantic.BaseModel)
 
@@ -136,11 +136,11 @@ def _is_pydantic(value: object) -> bool:
 def _slots(value: object) -> tuple[str, ...]:
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    named: list[str] = []
+    names: list[str] = []
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        named += [_mangled(kind, name) for name in ([slots] if isinstance(slots, str) else slots)]
-    return tuple(name for name in named if name not in ("__dict__", "__weakref__"))
+        names += [_mangled(kind, name) for name in ([slots] if isinstance(slots, str) else slots)]
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _mangled(kind: type, name: str) -> str:
@@ -149,7 +149,7 @@ def _mangled(kind: type, name: str) -> str:
 
 
 def _put_slots(value: object, slots: tuple[str, ...], fields: dict[str, object]) -> None:
-    # A frozen record refuses to be set; its slots are the same as before, but what set them may have gone around it.
+    # A frozen record refuses assignments, but its slots may have been changed in the same way.
     put = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
     for name in slots:
         if name in fields:
@@ -186,30 +186,30 @@ async def perform(
 ) -> Any:
     """Call the function and return its result; on an exception or cancellation, restore the state.
 
-    `at_work` has what still runs, also after the call was cancelled.
+    `at_work` holds the functions that still run, even after their call was cancelled.
     """
-    give_back = _nothing if state is None else await STATE_LOCKS.take(state)
+    release = _nothing if state is None else await STATE_LOCKS.acquire(state)
     try:
         snapshot = Snapshot(state)
     except BaseException:
-        give_back()
+        release()
         raise
 
     def undo() -> None:
         try:
             snapshot.restore()
         finally:
-            give_back()
+            release()
 
     work = _in_thread(function, undo) if plain else asyncio.ensure_future(_coroutine(function))
     if at_work is not None:
         at_work.add(work)
         work.add_done_callback(at_work.discard)
     try:
-        # Not awaited itself: a cancellation would go through to it, and end it before the function has ended.
+        # Not awaited directly: a cancellation would reach it before the function has ended.
         await asyncio.wait({work})
     except asyncio.CancelledError:
-        work.add_done_callback(_look_at)
+        work.add_done_callback(_retrieve_error)
         work.add_done_callback(lambda _: undo())
         if not plain:
             work.cancel()
@@ -219,7 +219,7 @@ async def perform(
     except BaseException:
         undo()
         raise
-    give_back()
+    release()
     return result
 
 
@@ -227,8 +227,8 @@ def _nothing() -> None:
     pass
 
 
-def _look_at(done: Work) -> None:
-    """An exception that nobody looks at would be reported by the loop; this call was cancelled."""
+def _retrieve_error(done: Work) -> None:
+    """Retrieve the exception of a cancelled call, so that the loop does not report it."""
     if not done.cancelled():
         done.exception()
 
@@ -236,51 +236,51 @@ def _look_at(done: Work) -> None:
 async def _coroutine(function: Callable[[], Awaitable[Any]]) -> Any:
     try:
         return await function()
-    except (SystemExit, KeyboardInterrupt) as problem:
-        raise _ended(problem) from problem  # it would end the loop, and everybody in it
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _as_runtime_error(error) from error  # it would end the event loop
 
 
-def _in_thread(function: Callable[[], Any], if_nobody_waits: Callable[[], None]) -> Work:
-    """A thread of its own for each call: a pool would be waited for at the end of the process, whatever hangs in it."""
+def _in_thread(function: Callable[[], Any], on_loop_closed: Callable[[], None]) -> Work:
+    """Run each call in a thread of its own: the end of the process would wait for the threads of a pool."""
     loop = asyncio.get_running_loop()
     work: Work = loop.create_future()
     context = contextvars.copy_context()
 
     def run() -> None:
         result: Any = None
-        problem: BaseException | None = None
+        error: BaseException | None = None
         try:
             result = context.run(function)
-        except (SystemExit, KeyboardInterrupt, StopIteration) as ended:
-            problem = _ended(ended)
-        except BaseException as raised:
-            problem = raised
+        except (SystemExit, KeyboardInterrupt, StopIteration) as exit_error:
+            error = _as_runtime_error(exit_error)
+        except BaseException as raised_error:
+            error = raised_error
         try:
-            loop.call_soon_threadsafe(_settle, work, result, problem)
-        except RuntimeError:  # the loop is closed, and with it went everybody who waited
-            if_nobody_waits()
+            loop.call_soon_threadsafe(_settle, work, result, error)
+        except RuntimeError:  # the loop is closed: no caller waits any more
+            on_loop_closed()
 
     threading.Thread(target=run, name="dragoman tool", daemon=True).start()
     return work
 
 
-def _ended(problem: BaseException) -> RuntimeError:
-    made = RuntimeError(f"the tool raised {type(problem).__name__}")
-    made.__cause__ = problem
-    return made
+def _as_runtime_error(error: BaseException) -> RuntimeError:
+    runtime_error = RuntimeError(f"the tool raised {type(error).__name__}")
+    runtime_error.__cause__ = error
+    return runtime_error
 
 
-def _settle(work: Work, result: Any, problem: BaseException | None) -> None:
+def _settle(work: Work, result: Any, error: BaseException | None) -> None:
     if work.done():
         return
-    if problem is None:
+    if error is None:
         work.set_result(result)
     else:
-        work.set_exception(problem)
+        work.set_exception(error)
 
 
 class StateLocks:
-    """The users of each state, one at a time, across all threads and event loops of the process."""
+    """One lock for each state, across all threads and event loops of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -291,19 +291,19 @@ class StateLocks:
         """Return whether a state is in use."""
         return bool(self._waiting)
 
-    async def take(self, state: object) -> Callable[[], None]:
-        """Waits for the state; returns what gives it back, which may be called from any thread."""
+    async def acquire(self, state: object) -> Callable[[], None]:
+        """Wait for the state; return the function that releases it, which may be called from any thread."""
         loop = asyncio.get_running_loop()
         key = id(state)
 
-        def give_back() -> None:
-            # Bound to the state, which therefore lives, and its id with it, for as long as somebody has the turn.
+        def release() -> None:
+            # It references the state, so that the state lives, and its id stays its own, until it is released.
             self._next(id(state))
 
         with self._lock:
             if key not in self._waiting:
                 self._waiting[key] = deque()
-                return give_back
+                return release
             mine: asyncio.Future[None] = loop.create_future()
             self._waiting[key].append((loop, mine))
         try:
@@ -311,14 +311,14 @@ class StateLocks:
         except asyncio.CancelledError:
             self._leave(key, loop, mine)
             raise
-        return give_back
+        return release
 
     def _leave(self, key: int, loop: asyncio.AbstractEventLoop, mine: asyncio.Future[None]) -> None:
         with self._lock:
             waiting = (loop, mine) in self._waiting.get(key, ())
             if waiting:
                 self._waiting[key].remove((loop, mine))
-        if not waiting:  # it was our turn already
+        if not waiting:  # the lock was ours already
             self._next(key)
 
     def _next(self, key: int) -> None:
@@ -331,7 +331,7 @@ class StateLocks:
                 loop, future = queue.popleft()
             try:
                 loop.call_soon_threadsafe(_wake, future)
-            except RuntimeError:  # its loop is closed: nobody waits there any more
+            except RuntimeError:  # its loop is closed: no call waits there any more
                 continue
             return
 

@@ -1,11 +1,11 @@
-"""Types: what a value may be, as a JSON Schema for the agent, and from JSON back to Python.
+"""Types of values: as a JSON Schema for the agent, and from JSON back to Python.
 
 A type is a JSON Schema (a dict), or any of: scalars, None, lists, tuples, sets, dicts, Literal, Enum, unions,
-TypedDict, NamedTuple, dataclass, attrs, msgspec Struct, Pydantic model, nested as one likes; dates, UUID, Decimal,
-Path, bytes. msgspec reads what it knows; Pydantic, where it is installed, its own models and unions of several classes.
+TypedDict, NamedTuple, dataclass, attrs, msgspec Struct, Pydantic model, in any nesting; dates, UUID, Decimal, Path,
+bytes. msgspec reads the types that it knows; Pydantic, if installed, its own models and unions of several classes.
 
-Nothing is guessed: "5" is no number. Unknown fields are ignored, also where the class forbids them. What MCP calls
-an object (the arguments of a tool, a structured result) cannot be a list or a number: those travel as {"value": …}.
+Nothing is guessed: "5" is not a number. Unknown fields are ignored, even if the class forbids them. MCP wants objects
+(the arguments of a tool, a structured result): a list or a number is wrapped as {"value": …}.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from dragoman.evaluation.problems import (
     Invalid,
     Problem,
     Schema,
-    cut,
+    drop_unknown_fields,
+    format_path,
     library,
+    non_finite_number,
     problems_in,
-    shown_path,
+    shorten,
     validator_class,
-    without_a_word,
-    without_unknown,
 )
 
 
-def checked(schema: Mapping[str, Any]) -> Schema:
-    """A schema that a caller wrote. `InputError` where it is none, or refers to something outside itself."""
+def check_schema(schema: Mapping[str, Any]) -> Schema:
+    """Return a copy of a caller's schema. `InputError` where it is invalid, or refers to something outside itself."""
     copied: Schema = msgspec.to_builtins(dict(schema))
     for reference in _references(copied):
         if not reference.startswith("#"):
             raise InputError(
-                f"the JSON Schema refers to {reference!r}, and nothing outside of it is read",
-                guidance="Put what it refers to under $defs, and refer to it as #/$defs/NAME.",
+                f"the JSON Schema refers to {reference!r}, which is outside of it",
+                guidance="Put the target under $defs, and refer to it as #/$defs/NAME.",
             )
     try:
         validator_class(copied).check_schema(copied)
-    except library().SchemaError as problem:
-        place = shown_path(tuple(problem.absolute_path)) or "its top"
-        raise InputError(f"this is no JSON Schema: at {place}: {cut(problem.message)}") from problem
+    except library().SchemaError as error:
+        path = format_path(tuple(error.absolute_path)) or "the top"
+        raise InputError(f"this is not a JSON Schema: at {path}: {shorten(error.message)}") from error
     return copied
 
 
 def root(schema: Schema) -> Schema:
-    """The same schema with what stands behind a `$ref` at its top written out: readers look for `type` there."""
+    """Return the schema with a `$ref` at its top replaced by its target: readers look for `type` there."""
     reference = schema.get("$ref")
     for section in ("$defs", "definitions"):
         prefix = f"#/{section}/"
@@ -72,17 +72,17 @@ def is_object(schema: Schema) -> bool:
 
 
 def object_of(fields: Mapping[str, Schema], required: Iterable[str]) -> Schema:
-    """The schema of an object with these fields; their `$defs` are gathered at its top."""
+    """Return the schema of an object with these fields; their `$defs` are collected at its top."""
     definitions: Schema = {}
-    properties = {name: _moved(name, schema, definitions) for name, schema in fields.items()}
+    properties = {name: _embed(name, schema, definitions) for name, schema in fields.items()}
     combined: Schema = {"type": "object", "properties": properties, "required": list(required)}
     if definitions:
         combined["$defs"] = definitions
     return combined
 
 
-def _moved(field: str, schema: Schema, definitions: Schema) -> Schema:
-    """The schema as a part of another one: its references lead to where things are now."""
+def _embed(field: str, schema: Schema, definitions: Schema) -> Schema:
+    """Return the schema as a part of another one, with its references adapted."""
     own = schema.get("$defs", {})
     names = {name: _free(name, part, definitions) for name, part in own.items()}
 
@@ -95,8 +95,8 @@ def _moved(field: str, schema: Schema, definitions: Schema) -> Schema:
         return reference
 
     for name, part in own.items():
-        definitions[names[name]] = _followed(part, follow)
-    moved: Schema = _followed({key: value for key, value in schema.items() if key != "$defs"}, follow)
+        definitions[names[name]] = _map_references(part, follow)
+    moved: Schema = _map_references({key: value for key, value in schema.items() if key != "$defs"}, follow)
     return moved
 
 
@@ -109,13 +109,13 @@ def _free(name: str, part: object, definitions: Schema) -> str:
     return f"{name}_{number}"
 
 
-def _followed(part: Any, follow: Callable[[str], str]) -> Any:
+def _map_references(part: Any, follow: Callable[[str], str]) -> Any:
     if isinstance(part, list):
-        return [_followed(each, follow) for each in part]
+        return [_map_references(each, follow) for each in part]
     if not isinstance(part, dict):
         return part
     return {
-        key: follow(value) if key == "$ref" and isinstance(value, str) else _followed(value, follow)
+        key: follow(value) if key == "$ref" and isinstance(value, str) else _map_references(value, follow)
         for key, value in part.items()
     }
 
@@ -138,15 +138,15 @@ def _escaped(name: str) -> str:
 
 __all__ = ["Invalid", "Problem", "Schema", "Shape", "decode", "encode", "object_schema", "schema_of", "shape_of"]
 
-# A type hint, or a JSON Schema; a hint has no type of its own that a checker would accept (`int | None`, `list[int]`).
+# A type hint, or a JSON Schema; no type accepts every hint (`int | None`, `list[int]`).
 Type: TypeAlias = Any
 
-# The field that carries a value which is no object.
+# The field of an object that wraps another value.
 FIELD: Final = "value"
 
 
 class Shape:
-    """A type, made ready: its schema, and the way back from JSON."""
+    """A type with its schema, and the function that reads a value from JSON."""
 
     def __init__(self, name: str, schema: Schema, read: Callable[[Any], Any]) -> None:
         self.name = name
@@ -156,42 +156,42 @@ class Shape:
 
     @property
     def object_schema(self) -> Schema:
-        """The schema where only an object will do."""
+        """The schema of the value as an object, wrapped if it is none."""
         return object_of({FIELD: self.schema}, [FIELD]) if self.wrapped else self.schema
 
     def decode(self, value: Any) -> Any:
-        """The value of this type; `Invalid` with all that is wrong with it."""
-        return self._decoded(self.schema, value, self._read)
+        """Return the value of this type; `Invalid` lists all problems."""
+        return self._decode(self.schema, value, self._read)
 
     def decode_object(self, value: Any) -> Any:
-        """The same for a value that may have been wrapped to be an object."""
+        """Return the value of this type from an object that may wrap it."""
         if not self.wrapped:
             return self.decode(value)
         if not isinstance(value, dict) or FIELD not in value:
             raise Invalid(problems_in(self.object_schema, value))
-        return self._decoded(self.object_schema, {FIELD: value[FIELD]}, lambda given: self._read(given[FIELD]))
+        return self._decode(self.object_schema, {FIELD: value[FIELD]}, lambda wrapper: self._read(wrapper[FIELD]))
 
     def encode_object(self, value: Any) -> dict[str, Any]:
         encoded = encode(value)
         return {FIELD: encoded} if self.wrapped else encoded
 
-    def _decoded(self, schema: Schema, value: Any, read: Callable[[Any], Any]) -> Any:
-        if (number := without_a_word(value)) is not None:
-            raise Invalid([Problem((), f"{number} is no number in JSON")])
+    def _decode(self, schema: Schema, value: Any, read: Callable[[Any], Any]) -> Any:
+        if (number := non_finite_number(value)) is not None:
+            raise Invalid([Problem((), f"{number} is not a number in JSON")])
         try:
             return read(value)
         except RecursionError:
             raise Invalid([Problem((), "it is nested too deeply to be read")]) from None
-        except Invalid as problem:
-            # What was read said no in its own words, often of the first mistake alone. The schema knows them all.
-            known = without_unknown(schema, value)
-            if known != value:
-                return self._decoded(schema, known, read)
-            raise Invalid(problems_in(schema, value) or problem.problems) from None
+        except Invalid as error:
+            # The reader often reports only the first problem, and in its own words. The schema finds all.
+            known_part = drop_unknown_fields(schema, value)
+            if known_part != value:
+                return self._decode(schema, known_part, read)
+            raise Invalid(problems_in(schema, value) or error.problems) from None
 
 
 def shape_of(type_: Type) -> Shape:
-    """`InputError` where it cannot be said as a JSON Schema."""
+    """Return the shape of a type or schema. `InputError` where it cannot be written as a JSON Schema."""
     if isinstance(type_, Shape):
         return type_
     if isinstance(type_, dict):
@@ -200,10 +200,10 @@ def shape_of(type_: Type) -> Shape:
         raise InputError(f"the type is {type_!r}; expected a type, or a JSON Schema as a dict")
     try:
         return _shape_of_hint(type_)
-    except TypeError as problem:
-        if "unhashable" not in str(problem):
+    except TypeError as error:
+        if "unhashable" not in str(error):
             raise
-        return _made(type_)
+        return _make_shape(type_)
 
 
 def schema_of(type_: Type) -> Schema:
@@ -211,24 +211,22 @@ def schema_of(type_: Type) -> Schema:
 
 
 def decode(type_: Type, value: Any) -> Any:
-    """JSON to a value of the type. `Invalid` says all that is wrong with it, and where."""
+    """Return a value of the type from JSON. `Invalid` lists all problems with their paths."""
     return shape_of(type_).decode(value)
 
 
 def object_schema(fields: Mapping[str, Type], required: Iterable[str]) -> Schema:
-    """The schema of an object whose fields have these types: the arguments of a tool."""
+    """Return the schema of an object whose fields have these types: the arguments of a tool."""
     return object_of({name: schema_of(type_) for name, type_ in fields.items()}, required)
 
 
 def encode(value: Any) -> Any:
-    """A value as what JSON has: dicts with text keys, lists, texts, numbers, booleans, None."""
+    """Return a value as JSON types: dicts with text keys, lists, texts, numbers, booleans, None."""
     try:
         plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
-    except (TypeError, ValueError, NotImplementedError, RecursionError) as problem:
-        raise InputError(
-            f"a value of the type {type(value).__name__} cannot be written as JSON: {problem}"
-        ) from problem
-    if (number := without_a_word(plain)) is not None:
+    except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+        raise InputError(f"a value of the type {type(value).__name__} cannot be written as JSON: {error}") from error
+    if (number := non_finite_number(plain)) is not None:
         raise InputError(f"a value of the type {type(value).__name__} cannot be written as JSON: it has {number} in it")
     return plain
 
@@ -237,14 +235,14 @@ def encode(value: Any) -> Any:
 
 
 def _shape_of_schema(schema: Schema) -> Shape:
-    known = checked(schema)
+    own_schema = check_schema(schema)
 
     def read(value: Any) -> Any:
-        if problems := problems_in(known, value):
+        if problems := problems_in(own_schema, value):
             raise Invalid(problems)
         return value
 
-    return Shape(str(known.get("title") or "JSON"), known, read)
+    return Shape(str(own_schema.get("title") or "JSON"), own_schema, read)
 
 
 # -- types
@@ -252,10 +250,10 @@ def _shape_of_schema(schema: Schema) -> Shape:
 
 @lru_cache(maxsize=512)
 def _shape_of_hint(hint: Type) -> Shape:
-    return _made(hint)
+    return _make_shape(hint)
 
 
-def _made(hint: Type) -> Shape:
+def _make_shape(hint: Type) -> Shape:
     makers = [_by_msgspec, _by_pydantic]
     if _mentions_pydantic(hint):
         makers.reverse()
@@ -263,31 +261,31 @@ def _made(hint: Type) -> Shape:
     for make in makers:
         try:
             return make(hint)
-        except _Unfit as problem:
-            refusals.append(str(problem))
+        except _Unfit as error:
+            refusals.append(str(error))
     name = _name(hint)
     raise InputError(
-        f"the type {name} cannot be said as a JSON Schema: {refusals[0]}",
+        f"the type {name} cannot be written as a JSON Schema: {refusals[0]}",
         guidance="Use a dataclass, a Pydantic model, a msgspec Struct, a TypedDict, lists and scalars of these, "
         "or write the JSON Schema as a dict.",
     )
 
 
 class _Unfit(Exception):
-    """This library does not know the type."""
+    """The library cannot handle the type."""
 
 
 def _by_msgspec(hint: Type) -> Shape:
     try:
         schema = msgspec.json.schema(hint, schema_hook=_schema_of_other)
-    except (TypeError, NotImplementedError, NameError, AttributeError, ValueError) as problem:
-        raise _Unfit(str(problem)) from problem
+    except (TypeError, NotImplementedError, NameError, AttributeError, ValueError) as error:
+        raise _Unfit(str(error)) from error
 
     def read(value: Any) -> Any:
         try:
             return msgspec.convert(value, hint, dec_hook=_other, str_keys=True)
-        except msgspec.ValidationError as problem:
-            raise Invalid([Problem((), str(problem))]) from problem
+        except msgspec.ValidationError as error:
+            raise Invalid([Problem((), str(error))]) from error
 
     return Shape(_name(hint), schema, read)
 
@@ -301,15 +299,15 @@ def _by_pydantic(hint: Type) -> Shape:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
         schema = adapter.json_schema()
-    except (PydanticUserError, PydanticSchemaGenerationError, NameError) as problem:
-        raise _Unfit(str(problem).splitlines()[0]) from problem
+    except (PydanticUserError, PydanticSchemaGenerationError, NameError) as error:
+        raise _Unfit(str(error).splitlines()[0]) from error
 
     def read(value: Any) -> Any:
         try:
-            # As JSON: there a date is a text and a tuple a list, also for a strict model; and "5" is no number.
+            # As JSON, where a date is a text and a tuple is a list, even for a strict model; and "5" is not a number.
             return adapter.validate_json(msgspec.json.encode(value), strict=True)
-        except ValidationError as problem:
-            raise Invalid(Problem(tuple(each["loc"]), each["msg"]) for each in problem.errors()) from problem
+        except ValidationError as error:
+            raise Invalid(Problem(tuple(each["loc"]), each["msg"]) for each in error.errors()) from error
 
     return Shape(_name(hint), schema, read)
 
@@ -328,7 +326,7 @@ def _name(hint: Type) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
 
-# -- what msgspec does not know by itself
+# -- types that msgspec does not know
 
 
 def _is_model(kind: Type) -> bool:
@@ -342,7 +340,7 @@ def _schema_of_other(kind: Type) -> Schema:
         schema: Schema = kind.model_json_schema()
         if "$defs" not in schema:
             return schema
-    raise NotImplementedError(f"{_name(kind)} is not known")
+    raise NotImplementedError(f"{_name(kind)} is not supported")
 
 
 def _other(kind: Type, value: Any) -> Any:
@@ -358,4 +356,4 @@ def _plain(value: Any) -> Any:
         return str(value)
     if _is_model(type(value)):
         return value.model_dump(mode="json", by_alias=True)
-    raise NotImplementedError(f"{type(value).__name__} is not known")
+    raise NotImplementedError(f"{type(value).__name__} is not supported")
