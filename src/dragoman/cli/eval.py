@@ -128,7 +128,7 @@ class EvalPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The evaluation to run, checked as far as possible before an agent starts."""
 
     tasks: Sequence[Task]
-    agents: dict[str, Agent]  # by the name that stands in the outcomes
+    agents: dict[str, Agent]  # by the name that the outcomes have
     schema: dict[str, Any] | None
     out: Path
     options: dict[str, Any]

@@ -130,7 +130,7 @@ def message_of(error: DragomanError, *, verbose: bool = False, width: int | None
 
 
 def access_advice(access: str, *, width: int | None = None) -> str:
-    """Tell how to allow what was denied because nobody could be asked."""
+    """Explain how to allow what was denied because nobody could be asked."""
     return lay_out(
         [
             f"dragoman: the agent's request was denied: access is {access}, and there was nobody to ask.",

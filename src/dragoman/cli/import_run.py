@@ -19,6 +19,8 @@ from dragoman.journal import open_journal
 if TYPE_CHECKING:
     from subprocess import Popen
 
+    from rich.progress import Progress as Bar
+
     from dragoman.translate import ImportedFile, ImportSummary, Transcript
 
 # Files listed for each reason, and unknown kinds of records listed; --json has all of them.
@@ -78,7 +80,8 @@ def _none_found(provider: str | None) -> str:
 
 
 async def _import_all(transcripts: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
-    with _progress_view(transcripts) as view:
+    total_bytes = sum(transcript.size for transcript in transcripts)
+    with _ImportProgress(len(transcripts), total_bytes) as view:
         try:
             async with await open_journal(journal_file().parent) as journal:
                 return await translate.Importer(journal).import_all(transcripts, view.within, view.done, process)
@@ -89,68 +92,54 @@ async def _import_all(transcripts: Sequence[Transcript], process: Popen[bytes] |
 
 
 # -- progress
-def _progress_view(transcripts: Sequence[Transcript]) -> _Lines:
-    return (_Bar if is_drawable() else _Lines)(len(transcripts), sum(transcript.size for transcript in transcripts))
+class _ImportProgress:
+    """A progress bar on a terminal; in a log, a line each time that another tenth is done. Sizes are in bytes."""
 
-
-class _Lines:
-    """A line of progress each time that another tenth is done, in a log."""
-
-    def __init__(self, files: int, total: int) -> None:
+    def __init__(self, files: int, total_bytes: int) -> None:
         self._files = files
-        self._total = total
-        self._read = 0
+        self._total_bytes = total_bytes
+        self._read_bytes = 0
         self._count = 0
-        self._reported = 0.0
+        self._reported = 0.0  # share of the work
+        self._bar = self._new_bar() if is_drawable() else None
 
-    def __enter__(self) -> _Lines:
+    def _new_bar(self) -> Bar:
+        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        files = TextColumn("{task.fields[files]}")
+        columns = (BarColumn(complete_style="cyan"), DownloadColumn(), files, TimeRemainingColumn())
+        bar = Bar(*columns, console=stderr_console(), transient=True)
+        bar.add_task("", total=self._total_bytes, files=f"0 of {self._files:,} files")
+        bar.start()
+        return bar
+
+    def __enter__(self) -> _ImportProgress:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
-    def within(self, read: int) -> None:
-        """Report the bytes that were read of the current file."""
+    def within(self, read_bytes: int) -> None:
+        """Report how much was read of the current file."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._read_bytes + read_bytes)
 
     def done(self, transcript: Transcript, result: ImportedFile) -> None:
-        """Report a finished file; nothing is printed for one without anything new."""
+        """Report a finished file; in a log, nothing is printed for one without anything new."""
         self._count += 1
-        self._read += transcript.size
-        if result.frames and self._read >= (self._reported + _STEP) * self._total and self._count < self._files:
-            self._reported = self._read / self._total
-            sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
+        self._read_bytes += transcript.size
+        files = f"{self._count:,} of {self._files:,} files"
+        next_report_bytes = (self._reported + _STEP) * self._total_bytes
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._read_bytes, files=files)
+        elif result.frames and self._count < self._files and self._read_bytes >= next_report_bytes:
+            self._reported = self._read_bytes / self._total_bytes
+            sys.stderr.write(f"{files}, {size(self._read_bytes)} of {size(self._total_bytes)}\n")
 
     def stop(self) -> None:
-        pass
-
-
-class _Bar(_Lines):
-    """A progress bar, on a terminal."""
-
-    def __init__(self, files: int, total: int) -> None:
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        super().__init__(files, total)
-        columns = (
-            BarColumn(complete_style="cyan"),
-            DownloadColumn(),
-            TextColumn("{task.fields[files]}"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=stderr_console(), transient=True)
-        self._id = self._bar.add_task("", total=total, files=f"0 of {files:,} files")
-        self._bar.start()
-
-    def within(self, read: int) -> None:
-        self._bar.update(self._id, completed=self._read + read)
-
-    def done(self, transcript: Transcript, result: ImportedFile) -> None:
-        self._count += 1
-        self._read += transcript.size
-        self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
-
-    def stop(self) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
 
 # -- the result

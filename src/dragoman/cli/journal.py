@@ -64,7 +64,7 @@ Examples:
   dragoman journal compress
   dragoman journal compress 3f9a1c 07be52
 
-Frames stay the same, byte by byte. To free the space, run
+Frames stay the same, byte for byte. To free the space, run
 `dragoman journal vacuum`."""
 
 
@@ -205,21 +205,21 @@ async def vacuum() -> None:
 async def compress(*, ids: Sequence[str]) -> None:
     """Compress these sessions, or all that no process has open."""
     async with open_existing() as journal:
-        wanted = await _find_ids(journal, ids) if ids else [session.id for session in await journal.sessions()]
-        unused = [session_id for session_id in wanted if not await is_open_elsewhere(journal, session_id)]
+        chosen = await _find_ids(journal, ids) if ids else [session.id for session in await journal.sessions()]
+        unused = [session_id for session_id in chosen if not await is_open_elsewhere(journal, session_id)]
         with Progress("compressing", len(unused), unit="sessions") as progress:
             for session_id in progress.each(unused):
                 await journal.compress(session_id)
     click.echo(f"Compressed {count(len(unused), 'session')}.")
-    if len(unused) < len(wanted):
-        note(f"Skipped {count(len(wanted) - len(unused), 'session')}: open in a process.")
+    if len(unused) < len(chosen):
+        note(f"Skipped {count(len(chosen) - len(unused), 'session')}: open in a process.")
     if unused:
         note("`dragoman journal vacuum` frees the space on disk.")
 
 
 async def _find_ids(journal: SqliteJournal, ids: Sequence[str]) -> list[str]:
     every = await journal.sessions()
-    return list(dict.fromkeys(find_session(every, wanted).id for wanted in ids))
+    return list(dict.fromkeys(find_session(every, session_id).id for session_id in ids))
 
 
 def _size_bytes(path: Path) -> int:

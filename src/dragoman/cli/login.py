@@ -10,7 +10,6 @@ import asyncio
 import os
 import shlex
 import sys
-import textwrap
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -229,7 +228,7 @@ class Dialog:
                 try:
                     await login.carry_out(method)
                 finally:
-                    self._outbox.put(STDERR, "\n")  # nobody knows where on the line it left the cursor
+                    self._outbox.put(STDERR, "\n")  # the program may have left the cursor anywhere on the line
             case "variables":
                 self._explain(login, method)
                 await login.carry_out(method)
@@ -300,13 +299,8 @@ class Dialog:
         self._put(Span(f"  {exact(shlex.join([*(['env', *variables] if variables else []), *command]))}"))
 
     def _say(self, text: str, style: Style = "") -> None:
-        indent = " " * (len(text) - len(text.lstrip()))
-        for line in plain(text).splitlines():
-            # An address stays whole, to be copied.
-            for part in textwrap.wrap(
-                line, self._width - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-            ):
-                self._put(Span(part, style))
+        for line in exits.lay_out(text.splitlines(), self._width).splitlines():
+            self._put(Span(line, style))
 
     def _put(self, *spans: Span) -> None:
         self._screen.line(spans)

@@ -21,7 +21,7 @@ from dragoman._version import __version__
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
-# In a terminal of fewer columns, the help of an option stands below the option, unless all are so short.
+# In a terminal of fewer columns, the help of an option goes below it, unless no option is wider than SHORT_COLUMNS.
 NARROW_COLUMNS = 50
 SHORT_COLUMNS = 12
 

@@ -247,7 +247,7 @@ class AgentProcess:
 MAX_STDIN_BYTES = 8_000_000
 
 
-# Seconds before we tell what we wait for: the program that started us may have left its pipe open.
+# Seconds before we print what we wait for: the program that started us may have left its pipe open.
 PATIENCE_S = 2.0
 
 

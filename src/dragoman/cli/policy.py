@@ -120,11 +120,11 @@ def _is_answer(verdict: Verdict, layer: Layer, rule: PolicyRule) -> bool:
 
 
 def print_rule(layer: Layer, rule: PolicyRule, names: Names) -> None:
-    stands = rule.reason if rule.source == BUILT_IN else names.short(rule.source)
+    source = rule.reason if rule.source == BUILT_IN else names.short(rule.source)
     why = f": {rule.reason}" if rule.reason and rule.source != BUILT_IN else ""
     matchers = str(rule).partition(" ")[2]
     print_wrapped(
-        f"  {layer:<10}  {styled_answer(rule.answer)}  ", f"{exact(matchers)} ({plain(stands + why)})", indent=23
+        f"  {layer:<10}  {styled_answer(rule.answer)}  ", f"{exact(matchers)} ({plain(source + why)})", indent=23
     )
 
 

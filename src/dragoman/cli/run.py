@@ -312,7 +312,7 @@ class RunCommand:
             self._break_off()
 
     def _pipe_closed(self) -> None:
-        if self._phase in ("starting", "open", "running"):  # later all may be said already
+        if self._phase in ("starting", "open", "running"):  # later all output may have been written
             self._reader_gone = True
             self._break_off()
 

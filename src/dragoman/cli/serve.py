@@ -202,7 +202,7 @@ def _in_foreground() -> bool:
     """Test whether we may read from the terminal: in the background that would stop this process."""
     try:
         return os.tcgetpgrp(STDIN) == os.getpgrp()
-    except OSError:  # not the terminal that we belong to: nobody stops us
+    except OSError:  # not our controlling terminal: reading it does not stop us
         return True
 
 

@@ -102,7 +102,7 @@ class ChatAgent:
         return error
 
     def save_handle_now(self) -> None:
-        """Write the handle, if one is wanted. InputError where it cannot be written."""
+        """Write the handle, if there is a file for it. InputError where it cannot be written."""
         if self.save is not None:
             save_handle(self.save, self.session.snapshot())
 

@@ -396,7 +396,7 @@ class ChatCommand:
 
     def _on_event(self, event: Event) -> None:
         if event.run_id is None:
-            # The loss of the agent is told from the session's failure; its mode between runs, by the status line.
+            # The loss of the agent is shown by the session's failure, its mode between runs by the status line.
             if not isinstance(event, Error) and getattr(event, "kind", "") != "current_mode_update":
                 self._between.append(event)
             self._news.set()

@@ -228,7 +228,7 @@ def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = Non
             chat.say(Span(f"{'':{indent}}{line}", "dim"))
 
 
-# Columns that a description needs to stand beside its name.
+# Columns that a description needs beside its name.
 _MIN_DESCRIPTION_COLUMNS = 20
 # Characters of an agent's description of a model or option: a few lines.
 _MAX_DESCRIPTION_CHARACTERS = 200

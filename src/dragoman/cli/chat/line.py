@@ -464,7 +464,7 @@ class _Picture:
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
-        except OSError:  # the terminal is gone, as the end of its input tells in a moment
+        except OSError:  # the terminal is gone: its input ends in a moment
             return
 
     def fileno(self) -> int:

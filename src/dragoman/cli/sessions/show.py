@@ -410,7 +410,7 @@ Examples:
 
 \b
 Formats:
-  jsonl     every frame, byte by byte; `dragoman journal import` reads it
+  jsonl     every frame, byte for byte; `dragoman journal import` reads it
   markdown  the conversation, for people
   json      the rows: runs, messages, tool calls, usage, …
 Without --format, the file's suffix decides; the default is jsonl."""
