@@ -80,6 +80,9 @@ def print_error(error: DragomanError, *, opened: bool = True, verbose: bool = Fa
     return exits.code_of_error(error, opened=opened)
 
 
+# -- the journal and its sessions
+
+
 def journal_file() -> Path:
     """Return the path of the journal, which need not exist."""
     return journal_path(load().home)
@@ -109,6 +112,30 @@ async def open_existing() -> AsyncIterator[SqliteJournal]:
         yield journal
 
 
+State: TypeAlias = Literal["running", "interrupted", "idle"]
+
+
+async def state_of(journal: Journal, session: Session) -> State:
+    if session.status == "interrupted":
+        return "interrupted"
+    if session.status != "running":
+        return "idle"
+    owner = await journal.owner(session.id)
+    if session.imported and (owner is None or owner.process is None):
+        # A transcript that was left in the middle of a run never records its end.
+        return "running" if is_at_work(session, time.time()) else "idle"
+    return "running" if await is_open_elsewhere(journal, session.id) else "interrupted"
+
+
+async def is_open_elsewhere(journal: Journal, session_id: str) -> bool:
+    """Test whether a living process has the session open."""
+    owner = await journal.owner(session_id)
+    return owner is not None and owner.process is not None and is_alive(owner.process)
+
+
+# -- output files
+
+
 def save_path(text: str, by: str = "--save") -> Path:
     """Check that a file may be written there; `by` names the option, in errors."""
     path = Path(text).expanduser()
@@ -136,27 +163,6 @@ def open_output(output: str | None) -> Iterator[Callable[[bytes], object]]:
             yield file.write
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
-
-
-State: TypeAlias = Literal["running", "interrupted", "idle"]
-
-
-async def state_of(journal: Journal, session: Session) -> State:
-    if session.status == "interrupted":
-        return "interrupted"
-    if session.status != "running":
-        return "idle"
-    owner = await journal.owner(session.id)
-    if session.imported and (owner is None or owner.process is None):
-        # A transcript that was left in the middle of a run never records its end.
-        return "running" if is_at_work(session, time.time()) else "idle"
-    return "running" if await is_open_elsewhere(journal, session.id) else "interrupted"
-
-
-async def is_open_elsewhere(journal: Journal, session_id: str) -> bool:
-    """Test whether a living process has the session open."""
-    owner = await journal.owner(session_id)
-    return owner is not None and owner.process is not None and is_alive(owner.process)
 
 
 # -- printing

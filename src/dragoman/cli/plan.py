@@ -1,4 +1,4 @@
-"""`RunOptions` of `run` and `chat`, the `RunPlan` that they are checked into, and the `AgentProcess` it starts."""
+"""`RunOptions` of `run` and `chat`, the `RunPlan` that they are checked into, its prompt, and the `AgentProcess`."""
 
 from __future__ import annotations
 
@@ -242,6 +242,8 @@ class AgentProcess:
         if self._link is not None:
             self._link.kill()
 
+
+# -- the prompt
 
 # Far more than any model reads, and far less than the line limits of agents.
 MAX_STDIN_BYTES = 8_000_000
