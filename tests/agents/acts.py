@@ -12,7 +12,7 @@ from .conftest import TIMEOUT_S
 
 
 async def all_events(run: Run) -> list[events.Event]:
-    """All events of a run."""
+    """Return all events of a run."""
     async with asyncio.timeout(TIMEOUT_S):
         return [event async for event in run]
 

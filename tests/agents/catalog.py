@@ -48,11 +48,11 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     tells_of_refusal: bool = True  # a tool call that was refused is told to have failed
 
     def run(self, command: str) -> str:
-        """The directive that has the agent run a command in its shell."""
+        """Return the directive that makes the agent run a command in its shell."""
         return f"[[tool:{self.shell.replace('{command}', json.dumps(command))}]]"
 
     def write(self, path: Path) -> str:
-        """The directive that has the agent write a new file."""
+        """Return the directive that makes the agent write a new file."""
         return f"[[tool:{self.writing.replace('{path}', json.dumps(str(path)))}]]"
 
 

@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def processes() -> list[int]:
-    """All processes of agents that live, found by the marker in their environment."""
+    """Return all running processes of agents, found by the marker in their environment."""
     return marked_processes(f"{reaper().prefix}.", prefix=True)
 
 

@@ -29,7 +29,7 @@ def cache_folder() -> Path:
 
 
 def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) -> Path:
-    """The folder with the packages' programs; installs them where they are not there yet, and says so."""
+    """Return the folder with the packages' programs; install them first if needed, and say so."""
     npm = shutil.which("npm")
     if npm is None:
         raise CannotInstall("npm is not here to install the agent with")
@@ -63,7 +63,7 @@ def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) 
 
 
 def main() -> None:
-    """All of them, one after the other; tests of one that cannot be had are skipped, and say why."""
+    """Install all agents, one after the other; tests of an agent that cannot be installed are skipped."""
     for agent in AGENTS:
         try:
             installed(agent.id, agent.packages, lambda line: print(line, file=sys.stderr, flush=True))

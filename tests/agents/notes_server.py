@@ -24,7 +24,7 @@ TOOL = {
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer to a request; None for notifications and answers."""
+    """Return the answer to a request; None for notifications and answers."""
     if "id" not in message or "method" not in message:
         return None
     params = message.get("params") or {}
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def over_http() -> Iterator[str]:
-    """The server on loopback; gives its address."""
+    """Serve on loopback; yield the address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

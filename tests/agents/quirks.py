@@ -55,7 +55,7 @@ def _updates_before_session(seen: Recording) -> bool:
 
 
 def _stopped(reason: str) -> Check:
-    """The prompt was answered so, and went on no further."""
+    """Check that the prompt was answered with this stop reason, with nothing after it."""
 
     def check(seen: Recording) -> bool:
         [(_, _, reply)] = seen.requests("session/prompt")

@@ -31,7 +31,7 @@ class Recording:
         return [fold for fold in self.folds.values() if fold.runs][-1]
 
     def requests(self, method: str) -> list[tuple[int, int, Frame]]:
-        """Our requests of this method that were answered: where each was sent, where answered, and the answer."""
+        """Return our answered requests of this method: the line of each, the line of its answer, and the answer."""
         found = []
         for sent, frame in enumerate(self.frames):
             if frame.dir == "out" and frame.method == method:
@@ -47,7 +47,7 @@ class Recording:
         return [frame for frame in self.frames if frame.dir == "in" and frame.method == method]
 
     def updates_after_prompt(self, kind: str) -> bool:
-        """The one prompt was answered, and this came later."""
+        """Return whether an update of this kind came after the answer to the prompt."""
         answered = [at for _, at, _ in self.requests("session/prompt")]
         return bool(answered) and any(frame.update == kind for frame in self.frames[answered[-1] :])
 
@@ -57,9 +57,8 @@ class Recording:
 
 
 def scrubbed(lines: list[bytes], stage: Stage) -> bytes:
-    """The recording as it is kept: other paths and addresses for those of this machine, long texts and lists of
-    commands cut."""
-    places = {
+    """Return the recording as it is stored: without paths and addresses of this machine, long texts shortened."""
+    folders = {
         str(stage.folder): "/workspace",
         str(stage.home): "/home/user",
         str(stage.folder.parent): "/run",
@@ -70,23 +69,23 @@ def scrubbed(lines: list[bytes], stage: Stage) -> bytes:
         stage.server.url: "http://127.0.0.1:8090",
     }
     text = b"".join(lines).decode()
-    for place, name in places.items():
-        text = text.replace(msgspec.json.encode(place).decode()[1:-1], name)
-    cut = (
-        line if len(line) < MAX_TEXT_CHARACTERS else msgspec.json.encode(_cut(msgspec.json.decode(line))).decode()
+    for folder, name in folders.items():
+        text = text.replace(msgspec.json.encode(folder).decode()[1:-1], name)
+    shortened = (
+        line if len(line) < MAX_TEXT_CHARACTERS else msgspec.json.encode(_shorten(msgspec.json.decode(line))).decode()
         for line in text.splitlines()
     )
-    return "".join(f"{line}\n" for line in cut).encode()
+    return "".join(f"{line}\n" for line in shortened).encode()
 
 
-def _cut(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     match value:
         case str() if len(value) > MAX_TEXT_CHARACTERS:
             return value[:MAX_TEXT_CHARACTERS] + "…"
         case list():
-            return [_cut(each) for each in value]
+            return [_shorten(each) for each in value]
         case dict():
             few = {key: each[:MAX_COMMANDS] for key, each in value.items() if key == "availableCommands"}
-            return {key: _cut(few.get(key, each)) for key, each in value.items()}
+            return {key: _shorten(few.get(key, each)) for key, each in value.items()}
         case _:
             return value

@@ -27,7 +27,7 @@ async def speaks(stage: Stage) -> None:
 
 
 def speaks_until(kind: str) -> Scene:
-    """The update of this kind comes when the prompt has been answered."""
+    """Make a scene that waits for an update of this kind after the prompt has been answered."""
 
     async def scene(stage: Stage) -> None:
         heard = asyncio.Event()

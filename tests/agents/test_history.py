@@ -92,7 +92,7 @@ async def until_it_can_be_loaded(stage: Stage) -> None:
 
 
 async def a_long_talk(journaled: JournaledStage) -> SessionHandle:
-    """All that agents tell again in ways of their own: thoughts, tools, refusals, cancels, errors, repeats."""
+    """Run prompts whose replay differs between agents: thoughts, tools, refusals, cancels, errors, repeats."""
     agent = journaled.stage.agent
     async with journaled.session() as session:
         await session.run("hello [[say:The word is azure.]]")

@@ -27,7 +27,7 @@ def skip_what_is_dropped(stage: Stage, transport: str) -> None:
 
 
 async def tool_is_used(stage: Stage, session: Session) -> None:
-    """Agents look for a server's tools beside the conversation: an early prompt may not have them yet."""
+    """Prompt until the tool is used: agents look for a server's tools in the background, and may not have them yet."""
     result = await session.run(f"{stage.agent.mcp_call}[[result]]")
     for _ in range(PROMPTS - 1):
         if "noted: violet" in result.text:

@@ -143,7 +143,7 @@ async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None
 
 
 async def made_before(stage: Stage) -> dragoman.SessionHandle:
-    """A session with a past, whose process has ended, at a time when it can be loaded."""
+    """Create a session with history whose process has ended, and wait until it can be loaded."""
     async with stage.session() as session:
         if not session.capabilities().load:
             pytest.skip(f"{stage.agent.id} does not offer loadSession")

@@ -89,7 +89,7 @@ def _watcher(stage: Stage, journal: Journal) -> Watcher:
 
 
 def _watching(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home whose server watches the agent."""
+    """Create a home whose server watches the agent."""
     for name, value in _environment(stage).items():
         monkeypatch.setenv(name, value)
     home = tmp_path / "dragoman"

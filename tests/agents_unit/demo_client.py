@@ -364,7 +364,7 @@ async def demo(
     initialize: bool = True,
     **options: Any,
 ) -> AsyncIterator[Client]:
-    """The demo agent in memory, initialized, and a client that talks to it."""
+    """Start the demo agent in memory, initialize it, and yield a client."""
 
     def exit_(code: int) -> NoReturn:
         raise Exited(code)
@@ -435,7 +435,7 @@ class DemoProcess(Client):
 async def demo_process(
     home: Path, capabilities: ClientCapabilities = NOTHING, **environ: str
 ) -> AsyncIterator[DemoProcess]:
-    """The demo agent as `python -m` starts it; at the end its stdin is closed and it is waited for."""
+    """Start the demo agent as a process; at the end close its stdin and wait for its exit."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -29,7 +29,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def connections(path: Path) -> list[list[Line]]:
-    """The frames of a recording; a file may hold several connections, one after another."""
+    """Return the frames of each connection of a recording."""
     found: list[list[Line]] = []
     for text in path.read_bytes().splitlines():
         line = msgspec.json.decode(text, type=Line)

@@ -49,11 +49,11 @@ class Tape:
         self.put("in", {"method": "session/update", "params": {"sessionId": session, "update": update}})
 
     def want(self, request_id: int | str, method: str, session: str = "s1", **params: object) -> None:
-        """The agent asks."""
+        """Add a request of the agent."""
         self.put("in", {"id": request_id, "method": method, "params": {"sessionId": session, **params}})
 
     def give(self, request_id: int | str, result: object) -> None:
-        """The client answers."""
+        """Add an answer of the client."""
         self.put("out", {"id": request_id, "result": result})
 
     def cancel(self, session: str = "s1") -> None:
@@ -66,7 +66,7 @@ class Tape:
 
 
 def talk() -> Tape:
-    """One session, two runs."""
+    """Record one session with two runs."""
     tape = Tape()
     tape.greet(agentInfo={"name": "someone", "version": "1"})
     tape.open()

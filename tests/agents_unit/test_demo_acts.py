@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def shown(client: Client) -> str:
-    """The text of the last content of a tool call."""
+    """Return the text of the last content of a tool call."""
     for update in reversed(client.of(SessionToolCallUpdate)):
         for content in update.content or ():
             if isinstance(content, Content) and isinstance(content.content, TextContent):

@@ -216,7 +216,7 @@ async def test_two_sessions_work_at_the_same_time(home: Path, work: Path) -> Non
 
 
 def merged(updates: list[SessionUpdate]) -> list[object]:
-    """The conversation with the chunks of a message joined: what a load must tell again."""
+    """Join the chunks of each message, as a load must replay them."""
     conversation: list[Any] = []
     for update in updates:
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk) and isinstance(update.content, TextContent):

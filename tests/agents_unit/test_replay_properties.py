@@ -13,7 +13,7 @@ from dragoman.agents.replay.playback import INTERRUPT_TIMEOUT_S
 
 
 def everything() -> Tape:
-    """Sessions with all that is waited for: permissions, terminals, a cancel, a prompt on top of another."""
+    """Record sessions with permissions, terminals, a cancel, and a prompt during another."""
     tape = Tape()
     tape.greet()
     tape.refuse(tape.ask("session/new", cwd=CWD), -32000)

@@ -26,7 +26,7 @@ def played(player: Player, lines: list[Line]) -> list[bytes]:
 
 
 def session_of(frame: dict[str, Any]) -> str:
-    """The session that a frame names: only within one is the order of frames that of the recording."""
+    """Return the session of a frame: only within a session are frames played in the recorded order."""
     return str((frame.get("params") or {}).get("sessionId", ""))
 
 

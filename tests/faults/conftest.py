@@ -22,7 +22,7 @@ def where_leaks_can_be_seen() -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def neighbour(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Neighbour]:
-    """One for all tests of a module: what a rogue breaks for one test, the next one finds broken."""
+    """Open one neighbour for all tests of a module: damage by a rogue in one test shows in the next."""
     home = tmp_path_factory.mktemp("neighbour")
     async with AgentRuntime(demo_spec(home / "home")) as runtime:
         session = await runtime.open_session(SessionConfig(workspace=Workspace(home)))

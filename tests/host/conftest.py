@@ -62,7 +62,7 @@ class Agent:
         return [(note.request_id, note.by, note.reason) for note in self.notes if isinstance(note, notes.Decision)]
 
     async def ask(self, method: str, /, **params: Any) -> dict[str, Any]:
-        """The result as the agent would see it."""
+        """Send a request as the agent; return the result that it would see."""
         result = await self.host.serve(self.request(method, {"sessionId": "a1", **params}))
         answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(result))
         return answer
@@ -73,7 +73,7 @@ class Agent:
         return caught.value.error
 
     async def permission(self, *options: dict[str, str], **tool_call: Any) -> dict[str, Any]:
-        """The outcome of a permission request."""
+        """Send a permission request; return its outcome."""
         call = {"toolCallId": "t1", "title": "something", **tool_call}
         answer = await self.ask("session/request_permission", toolCall=call, options=options or (ALWAYS, NO, ONCE))
         outcome: dict[str, Any] = answer["outcome"]

@@ -119,7 +119,7 @@ def test_an_mcp_tool_is_known_by_its_name_alone(workspace: Workspace) -> None:
 
 
 def as_codex(**more: Any) -> PermissionRequest:
-    """A request for an MCP tool in the form of codex-acp 2.6.0."""
+    """Return a request for an MCP tool in the form of codex-acp 2.6.0."""
     given = {"server": "note", "tool": "echo_note", "arguments": {"text": "hi"}}
     return wants(**{"kind": "execute", "title": "mcp.note.echo_note", "raw_input": given, **more})
 

@@ -60,7 +60,7 @@ def state_of(folder: Path) -> State:
 
 
 async def answers(agent: Agent, path: str) -> list[str]:
-    """All that the agent gets back when it reads and writes a path, as text."""
+    """Read and write a path; return all that the agent gets back, as text."""
     given: list[str] = []
     for method, more in (
         ("fs/read_text_file", {}),
@@ -76,7 +76,7 @@ async def answers(agent: Agent, path: str) -> list[str]:
 
 
 async def refused(agent: Agent, path: str) -> list[str]:
-    """The refusals of a read and of a write; neither may have an effect."""
+    """Return the refusals of a read and of a write; neither may have an effect."""
     return [
         (await agent.refused("fs/read_text_file", path=path)).message,
         (await agent.refused("fs/write_text_file", path=path, content=WRITTEN)).message,
@@ -87,7 +87,7 @@ async def refused(agent: Agent, path: str) -> list[str]:
 
 
 def arrange(inside: Path, outside: Path) -> None:
-    """Links of all kinds, in the workspace."""
+    """Create links of all kinds in the workspace."""
     links: dict[str, object] = {
         "file-link": outside / "secret.txt",
         "folder-link": outside,
@@ -440,7 +440,7 @@ def put(folder: Path, act: Callable[[], None]) -> None:
 
 @contextmanager
 def racing(swaps: Iterator[None]) -> Iterator[None]:
-    """A thread that swaps as fast as it can."""
+    """Run a thread that swaps as fast as it can."""
     end = threading.Event()
     problems: list[BaseException] = []
 

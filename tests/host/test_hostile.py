@@ -54,7 +54,7 @@ def permission(request_id: int, title: str, path: Path, text: str) -> Request:
 
 
 def put_program(workspace: Workspace) -> None:
-    """An executable file whose path reads like `ls` with an argument."""
+    """Create an executable file whose path reads like `ls` with an argument."""
     (workspace.cwd / "ls a").mkdir()
     program = workspace.cwd / "ls a" / "b"
     program.write_text("#!/bin/sh\necho taken in\n")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def recorded(agent: str, workspace: Workspace) -> Iterator[PermissionRequest]:
-    """Each permission request as the host would see it, its workspace put in the place of the recorded one."""
+    """Yield each recorded permission request as the host would see it, in this workspace."""
     for path in sorted((FOLDER / agent).glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             frame: Any = json.loads(line)["frame"]

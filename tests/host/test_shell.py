@@ -556,7 +556,7 @@ FRAMES += ["for x in 1 2; do {}; done", "while {}; do break; done", "case a in a
 
 @st.composite
 def made_of(draw: st.DrawFn, depth: int = 3) -> tuple[str, list[str]]:
-    """A line, and the programs that are in it."""
+    """Make a line; return it and the programs in it."""
     if depth == 0 or draw(st.booleans()):
         command = draw(st.sampled_from(KNOWN))
         return command, [command.split()[0]]

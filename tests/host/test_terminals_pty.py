@@ -40,7 +40,7 @@ def lifeline(tmp_path: Path) -> Lifeline:
 
 @contextmanager
 def fifo(path: Path) -> Iterator[Callable[[], object]]:
-    """A command that reads a line from it waits until the returned function was called."""
+    """Create a named pipe; a command that reads a line from it waits until the returned function is called."""
     os.mkfifo(path)
     descriptor = os.open(path, os.O_RDWR)  # to write only would wait for the reader
     try:

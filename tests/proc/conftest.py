@@ -1,7 +1,7 @@
-"""Small programs that stand for agents, and a line that tells when they are gone.
+"""Small programs in place of agents, and a pipe that shows when they have ended.
 
-`Lifeline` is a named pipe that the programs hold open for writing: they say their name on it, and its end of file is
-the moment at which the last of them has ended. No test has to sleep or to look at the process table for that.
+`Lifeline` is a named pipe that the programs hold open for writing: they write their name to it, and its end of
+file is the moment at which the last of them has ended. No test has to sleep or to read the process table for that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRELUDE = """
 import os, signal, subprocess, sys
 
 def live(name):
-    "Say our name, and hold on to the lifeline until we end."
+    "Write our name, and keep the lifeline open until we end."
     global lifeline
     pid = os.getpid()
     if os.path.exists("/proc/self/stat"):
@@ -106,7 +106,7 @@ class Agents:
         prelude.write_text(f"START = {self._start!r}\nLIFELINE = {str(lifeline.path)!r}\n{PRELUDE}")
 
     def command(self, body: str) -> list[str]:
-        """A command that runs `body`, with the functions of the prelude."""
+        """Return a command that runs `body`, with the functions of the prelude."""
         return [sys.executable, "-I", "-S", "-c", self._start + body]
 
     async def start(

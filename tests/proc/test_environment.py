@@ -43,7 +43,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def env(home: Path) -> dict[str, str]:
-    """A service's environment: hardly a PATH, and a shell that says nothing."""
+    """Return a service's environment: a short PATH, and a shell that prints nothing."""
     return {"HOME": str(home), "PATH": "/nowhere", "SHELL": str(program(home.parent / "mute"))}
 
 

@@ -38,7 +38,7 @@ class Lines:
 
 @pytest.fixture(params=["pidfd", "waitid in a thread", "waitpid in a thread"])
 def way_of_waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """All the ways to hear of an exit, for platforms that lack one."""
+    """Run the test with each way to watch for an exit, for platforms that lack one."""
     if request.param != "pidfd":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     if request.param == "waitpid in a thread":

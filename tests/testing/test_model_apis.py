@@ -20,7 +20,7 @@ PATHS = {
 
 
 def request(api: str, *, stream: bool = True, results: bool = False, tools: bool = True) -> dict[str, Any]:
-    """The same conversation as each API has it."""
+    """Return the same conversation in the form of each API."""
     names = ["first", "second"] if tools else []
     match api:
         case "chat":
@@ -74,7 +74,7 @@ def data(found: ModelAnswer) -> Iterator[Any]:
 
 
 def streamed(api: str, **options: bool) -> tuple[str, str, list[tuple[str, Any]]]:
-    """Thoughts, text and calls out of a stream, read as a client of that API reads them."""
+    """Read thoughts, text and calls from a stream, as a client of that API does."""
     thoughts, text, calls = "", "", dict[str, tuple[str, str]]()
     blocks: dict[int, str] = {}
     for event in data(request_answer(api, **options)):

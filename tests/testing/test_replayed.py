@@ -123,7 +123,7 @@ class Driver:
         return any(way == "out" and frame.get("id") in written and frame.get("result") == {} for way, frame in frames)
 
     def _prepare(self) -> None:
-        """Files that were there when they were first requested."""
+        """Create the files that existed when the session was recorded."""
         requests_by_id: dict[Any, str] = {}
         for line in self._lines:
             match line.dir, msgspec.json.decode(line.frame):
