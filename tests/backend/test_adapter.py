@@ -59,14 +59,14 @@ class Screens:
         return acp.ReleaseTerminalResponse()
 
 
-def test_what_a_front_end_may_count_on_is_declared() -> None:
+def test_features_that_a_front_end_can_rely_on_are_declared() -> None:
     local = BackendAdapter("demo").capabilities
     assert (local.streaming, local.permissions, local.slash_commands) == (True, True, True)
     assert local.availability == "local"
     assert BackendAdapter(url="wss://agents.example/acp").capabilities.availability == "both"
 
 
-async def test_an_agent_can_be_elsewhere(folder: Path, tmp_path: Path) -> None:
+async def test_an_agent_can_be_at_an_address(folder: Path, tmp_path: Path) -> None:
     async with websocket_server(demo_in_memory(tmp_path / "demo"), token="abracadabra") as url:
         with pytest.raises(AuthenticationRequired):
             await BackendAdapter(url=url).connect(folder)
@@ -82,7 +82,7 @@ async def test_an_agent_can_be_elsewhere(folder: Path, tmp_path: Path) -> None:
             assert (result.metadata["status"], error.metadata["kind"]) == ("interrupted", "AgentCrashed")
 
 
-def test_an_address_is_checked_before_anything_is_tried() -> None:
+def test_an_address_is_checked_before_connecting() -> None:
     with pytest.raises(InputError, match="ws://"):
         BackendAdapter(url="ftp://agents.example/acp")
     with pytest.raises(InputError, match="only one of them"):
@@ -95,7 +95,7 @@ async def test_an_agent_can_be_named_by_its_preset(folder: Path) -> None:
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "end_turn"
 
 
-async def test_an_agent_that_cannot_be_had_is_a_clear_error(folder: Path) -> None:
+async def test_a_missing_agent_is_a_clear_error(folder: Path) -> None:
     with pytest.raises(InputError, match="no-such-agent"):
         await BackendAdapter("no-such-agent").connect(folder)
     with pytest.raises(CommandNotFound):
@@ -112,13 +112,13 @@ async def test_a_session_that_cannot_be_opened_leaves_no_agent(folder: Path) -> 
         await scripted(ScriptedAgent(answers={"session/new": refuse})).connect(folder)
 
 
-async def test_a_callback_for_permissions_has_no_place_here(folder: Path) -> None:
+async def test_on_permission_is_refused_by_the_adapter(folder: Path) -> None:
     config = SessionConfig(workspace=Workspace(folder), on_permission=lambda request: True)
     with pytest.raises(InputError, match="on_permission"):
         await BackendAdapter("demo").connect(config)
 
 
-async def test_the_rest_of_the_config_is_the_sessions(folder: Path) -> None:
+async def test_the_rest_of_the_config_is_passed_to_the_session(folder: Path) -> None:
     async def script(turn: Turn) -> None:
         await turn.say(turn.text)
 
@@ -151,7 +151,7 @@ async def test_commands_are_run_by_the_callers_handler(folder: Path, tmp_path: P
     assert screens.open == set()
 
 
-async def test_what_a_handler_serves_is_offered_to_the_agent(folder: Path) -> None:
+async def test_requests_that_a_handler_serves_are_offered_to_the_agent(folder: Path) -> None:
     agent = ScriptedAgent()
     config = SessionConfig(workspace=Workspace(folder), file_handler=Buffers())
     nothing = AgentSpec(command=["memory"], read_files=False, write_files=False, terminals=False)

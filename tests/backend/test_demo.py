@@ -58,7 +58,7 @@ async def test_a_file_is_edited_when_the_front_end_allows_it(demo: BackendAdapte
         assert "is_error" not in summary.metadata
 
 
-async def test_a_file_is_left_alone_when_the_front_end_denies_it(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_file_is_unchanged_when_the_front_end_denies_the_edit(demo: BackendAdapter, folder: Path) -> None:
     (folder / "notes.txt").write_text("one\n")
     async with connected(demo, folder) as session:
         await session.send(user_message("edit notes.txt: two"))
@@ -73,7 +73,7 @@ async def test_a_file_is_left_alone_when_the_front_end_denies_it(demo: BackendAd
         assert summary.metadata["is_error"] is True
 
 
-async def test_a_command_runs_in_a_terminal_of_ours(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_command_runs_in_a_terminal_of_dragoman(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("run echo it works"))
         request = (await until(session, "permission_request"))[-1]
@@ -82,7 +82,7 @@ async def test_a_command_runs_in_a_terminal_of_ours(demo: BackendAdapter, folder
         assert "it works" in text_of(messages)
 
 
-async def test_an_interrupt_ends_the_run_and_the_next_prompt_is_heard(demo: BackendAdapter, folder: Path) -> None:
+async def test_an_interrupt_ends_the_run_and_the_next_prompt_is_answered(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("slow 1000"))
         await until(session, "stream_event")
@@ -93,7 +93,7 @@ async def test_an_interrupt_ends_the_run_and_the_next_prompt_is_heard(demo: Back
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "end_turn"
 
 
-async def test_an_interrupt_withdraws_what_was_asked(demo: BackendAdapter, folder: Path) -> None:
+async def test_an_interrupt_withdraws_the_pending_permission_request(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("permission"))
         request = (await until(session, "permission_request"))[-1]
@@ -130,7 +130,7 @@ async def test_a_mode_that_the_agent_changes_is_a_change_of_configuration(demo: 
         await until(session, "result")
 
 
-async def test_what_the_agent_does_not_have_is_an_error_to_the_sender(demo: BackendAdapter, folder: Path) -> None:
+async def test_an_unknown_model_or_mode_is_an_error_to_the_sender(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         change = configuration_change(model="gpt-9")
         await session.send(change)
@@ -153,7 +153,9 @@ async def test_an_advertised_slash_command_can_be_sent(demo: BackendAdapter, fol
         assert plans[-1].metadata["entries"][0]["status"] == "completed"
 
 
-async def test_a_crash_ends_the_prompt_then_says_why_then_ends_the_messages(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_crash_ends_the_prompt_then_reports_the_error_then_ends_the_messages(
+    demo: BackendAdapter, folder: Path
+) -> None:
     async with connected(demo, folder) as session:
         prompts = [user_message("crash"), user_message("never heard")]
         for prompt in prompts:

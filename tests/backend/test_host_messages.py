@@ -27,7 +27,7 @@ def fields(message: UnifiedMessage, *keys: str) -> Fields:
     return {key: message.metadata.get(key) for key in keys}
 
 
-def test_a_write_is_a_tool_that_was_used_with_its_diff() -> None:
+def test_a_write_is_a_tool_summary_with_its_diff() -> None:
     tape = Tape()
     tape.request("w", "fs/write_text_file", path="/ws/a.txt", content="new")
     tape.note(notes.file_note("w", "/ws/a.txt", "old"))
@@ -47,7 +47,7 @@ def test_a_write_is_a_tool_that_was_used_with_its_diff() -> None:
     assert "is_error" not in message.metadata
 
 
-def test_what_was_refused_is_an_error_that_says_who_decided() -> None:
+def test_a_refusal_is_an_error_that_says_who_decided() -> None:
     tape = Tape()
     tape.request("r", "fs/read_text_file", path="/ws/.env", line=3)
     tape.note(notes.Decision("r", "rule", "secrets", "deny"))
@@ -71,7 +71,7 @@ def test_what_was_refused_is_an_error_that_says_who_decided() -> None:
     }
 
 
-def test_a_command_is_a_tool_at_work_and_then_its_result() -> None:
+def test_a_command_is_tool_progress_and_then_a_summary() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="make", env=[{"name": "TOKEN", "value": "secret"}])
     tape.reply("c", {"terminalId": "t"})
@@ -84,7 +84,7 @@ def test_a_command_is_a_tool_at_work_and_then_its_result() -> None:
     assert ended.content == ({"type": "text", "text": "failed"},)
 
 
-def test_an_answered_question_is_told_without_what_was_filled_in() -> None:
+def test_an_answered_question_is_reported_without_its_content() -> None:
     tape = Tape()
     tape.request("q", "elicitation/create", mode="form", message="Who?", requestedSchema={})
     tape.note(notes.Decision("q", "person", "at the terminal"))
@@ -99,7 +99,7 @@ def test_an_answered_question_is_told_without_what_was_filled_in() -> None:
     assert "a name" not in repr(message)
 
 
-def test_what_a_frame_of_the_agents_tells_is_not_told_again() -> None:
+def test_a_fact_that_a_frame_of_the_agent_shows_is_not_repeated() -> None:
     tape = Tape()
     tape.prompt()
     tape.say("hi")
@@ -109,7 +109,7 @@ def test_what_a_frame_of_the_agents_tells_is_not_told_again() -> None:
     assert host_messages(tape) == []
 
 
-def test_what_a_tool_call_does_is_left_to_it_to_tell() -> None:
+def test_actions_during_a_tool_call_are_left_to_its_own_updates() -> None:
     tape = Tape()
     tape.request("r", "fs/read_text_file", path="/ws/a")
     tape.reply("r", {"content": ""})

@@ -140,9 +140,7 @@ async def test_the_messages_are_the_same_with_and_without_the_journal(tmp_path: 
     ]
 
 
-async def test_a_session_that_is_resumed_goes_on_in_the_journal(
-    journal_home: Path, folder: Path, tmp_path: Path
-) -> None:
+async def test_a_resumed_session_continues_in_the_journal(journal_home: Path, folder: Path, tmp_path: Path) -> None:
     adapter = BackendAdapter(demo_spec(tmp_path / "demo"))
     async with connected(adapter, folder) as session:
         await session.send(user_message("hello"))

@@ -67,12 +67,12 @@ def test_an_interrupt_is_an_interrupt() -> None:
 
 
 @pytest.mark.parametrize("key", ["model", "modelId"])
-def test_a_change_of_configuration_may_be_one_of_model(key: str) -> None:
+def test_a_configuration_change_may_change_the_model(key: str) -> None:
     assert parse_actions(message("configuration_change", **{key: "large"})) == (ChangeSetting("model", "large"),)
 
 
 @pytest.mark.parametrize("key", ["modeId", "mode"])
-def test_a_change_of_configuration_may_be_one_of_mode(key: str) -> None:
+def test_a_configuration_change_may_change_the_mode(key: str) -> None:
     assert parse_actions(message("configuration_change", **{key: "plan"})) == (ChangeSetting("mode", "plan"),)
 
 
@@ -90,7 +90,7 @@ def test_an_option_can_be_named() -> None:
     assert choose_answer(asking(ONCE, ALWAYS), action).option_id == "always"
 
 
-def test_where_nothing_rejects_a_denial_cancels() -> None:
+def test_a_denial_without_a_rejecting_option_cancels() -> None:
     assert choose_answer(asking(ONCE), AnswerPermission("q", "deny")) == CANCELLED
 
 
@@ -107,7 +107,7 @@ def test_where_nothing_rejects_a_denial_cancels() -> None:
         ((ONCE, Option("once", "No", "reject_once")), AnswerPermission("q", "deny", "once"), "allow_once, reject_once"),
     ],
 )
-def test_an_answer_that_contradicts_itself_is_none(
+def test_an_answer_that_contradicts_itself_is_refused(
     options: tuple[Option, ...], given: AnswerPermission, says: str
 ) -> None:
     with pytest.raises(InputError, match=says):
@@ -133,6 +133,6 @@ def test_an_answer_that_contradicts_itself_is_none(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_wrong_with_a_message_is_named(wrong: UnifiedMessage, says: str) -> None:
+def test_the_error_names_the_invalid_field_of_a_message(wrong: UnifiedMessage, says: str) -> None:
     with pytest.raises(InputError, match=says):
         parse_actions(wrong)

@@ -71,7 +71,7 @@ async def test_an_answer_that_contradicts_itself_leaves_the_question_open(folder
         assert text_of(await until(session, "result")) == "no"
 
 
-async def test_an_unknown_id_gains_nothing(folder: Path) -> None:
+async def test_an_answer_to_an_unknown_id_has_no_effect(folder: Path) -> None:
     async with connected(scripted(ask_with_all_options), folder) as session:
         request = await permission_request_of(session)
         assert "is open" in await error_text(session, permission_response("message-1", "allow"))
@@ -89,7 +89,7 @@ async def test_the_first_of_two_answers_counts(folder: Path) -> None:
         assert text_of(await until(session, "result")) == "no"
 
 
-async def test_an_answer_after_the_run_gains_nothing(folder: Path) -> None:
+async def test_an_answer_after_the_run_has_no_effect(folder: Path) -> None:
     seen = asyncio.Event()
 
     async def script(turn: Turn) -> None:
@@ -106,7 +106,7 @@ async def test_an_answer_after_the_run_gains_nothing(folder: Path) -> None:
         assert outcomes in ([], [None])
 
 
-async def test_an_answer_to_what_the_agent_took_back_gains_nothing(folder: Path) -> None:
+async def test_an_answer_to_a_withdrawn_request_has_no_effect(folder: Path) -> None:
     taken_back = asyncio.Event()
 
     async def script(turn: Turn) -> None:
@@ -170,7 +170,7 @@ async def test_two_requests_at_once_are_answered_each_on_its_own(folder: Path) -
         assert text_of(await until(session, "result")) == "no once"
 
 
-async def test_where_nothing_allows_an_allow_is_refused_and_nothing_is_done(folder: Path) -> None:
+async def test_an_allow_without_an_allowing_option_is_refused_and_has_no_effect(folder: Path) -> None:
     async def script(turn: Turn) -> None:
         await turn.say(str(await turn.ask_permission(options=[NO])))
 
@@ -208,7 +208,7 @@ async def write_file(turn: Turn) -> None:
 
 
 @pytest.mark.parametrize(("behavior", "reply"), [("allow", "done"), ("deny", str(DENIED))])
-async def test_a_file_that_we_are_to_write_is_asked_for_like_the_agents_own(
+async def test_a_write_through_dragoman_asks_for_permission_like_the_agent(
     folder: Path, behavior: str, reply: str
 ) -> None:
     spec = AgentSpec(command=["memory"], write_files=True)

@@ -39,7 +39,7 @@ async def session(stage: Stage) -> AsyncIterator[BackendSession]:  # noqa: F811 
         yield session
 
 
-async def test_a_prompt_streams_thoughts_and_words(session: BackendSession) -> None:
+async def test_a_prompt_streams_thoughts_and_text(session: BackendSession) -> None:
     await session.send(user_message("[[think:Hm.]][[say:One. Two. Three.]]"))
     messages = await until(session, "result")
     assert [message.type for message in messages].count("session_init") == 2
@@ -63,7 +63,7 @@ async def test_a_command_runs_only_when_it_is_allowed(
     assert errors == ([False] if behavior == "allow" else [True] if stage.agent.tells_of_refusal else [])
 
 
-async def test_an_interrupt_ends_the_run_and_the_session_goes_on(session: BackendSession) -> None:
+async def test_an_interrupt_ends_the_run_and_the_session_continues(session: BackendSession) -> None:
     await session.send(user_message("[[slow:100:0.2]]"))
     await until(session, "stream_event")
     await session.send(interrupt())

@@ -73,7 +73,7 @@ async def test_every_frame_is_a_message_in_the_order_of_the_wire(folder: Path) -
         assert len({message.id for message in messages}) == len(messages)
 
 
-async def test_what_comes_between_runs_and_before_the_session_is_told_too(folder: Path) -> None:
+async def test_updates_between_runs_and_before_the_session_are_messages_too(folder: Path) -> None:
     async def new_session(request: ReceivedRequest) -> object:
         request.agent.update("s", "agent_message_chunk", content={"type": "text", "text": "early"})
         return {"sessionId": "s"}
@@ -96,7 +96,7 @@ async def test_the_blocks_of_a_prompt_reach_the_agent(folder: Path) -> None:
         assert prompted.params["prompt"] == [{"type": "text", "text": "look"}, image]
 
 
-async def test_a_file_that_we_wrote_is_told_after_the_agent_asked_for_it(folder: Path) -> None:
+async def test_a_write_through_dragoman_is_reported_after_the_agents_request(folder: Path) -> None:
     async def write(turn: Turn) -> None:
         path = f"{turn.agent.all_heard('session/new')[0].params['cwd']}/new.txt"
         params = {"sessionId": turn.session_id, "path": path, "content": "written"}
@@ -157,7 +157,7 @@ async def test_a_prompt_that_the_agent_refuses_has_a_result_that_says_so(folder:
 # -- configuration
 
 
-async def test_where_there_are_options_model_and_mode_are_changed_by_them(folder: Path) -> None:
+async def test_with_config_options_model_and_mode_are_changed_by_them(folder: Path) -> None:
     def option(id_: str, category: str) -> dict[str, Any]:
         values = [{"value": value, "name": value} for value in ("a", "b")]
         return {"id": id_, "name": id_, "category": category, "type": "select", "currentValue": "a", "options": values}
@@ -180,7 +180,7 @@ async def test_where_there_are_options_model_and_mode_are_changed_by_them(folder
         assert agent.all_heard("session/set_mode") == []
 
 
-async def test_where_there_are_none_they_are_changed_by_the_older_calls(folder: Path) -> None:
+async def test_without_config_options_model_and_mode_are_changed_by_the_older_calls(folder: Path) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     models = {"currentModelId": "a", "availableModels": [{"modelId": "a", "name": "a"}, {"modelId": "b", "name": "b"}]}
     agent = ScriptedAgent(
@@ -265,7 +265,7 @@ async def test_prompts_wait_for_each_other_and_each_has_its_own_result(folder: P
         assert not agent.overlapped
 
 
-async def test_an_interrupt_drops_what_waits_and_each_prompt_has_its_result(folder: Path) -> None:
+async def test_an_interrupt_drops_the_queue_and_each_prompt_has_its_result(folder: Path) -> None:
     async def script(turn: Turn) -> object:
         await turn.say(turn.text)
         return await turn.wait_cancelled()
@@ -298,7 +298,7 @@ async def test_a_prompt_that_is_interrupted_at_once_never_reaches_the_agent(fold
         assert len(agent.all_heard("session/prompt")) == 1
 
 
-async def test_an_interrupt_of_nothing_does_nothing(folder: Path) -> None:
+async def test_an_interrupt_without_a_run_does_nothing(folder: Path) -> None:
     agent = ScriptedAgent(echo)
     async with connected(scripted(agent), folder) as session:
         await session.send(interrupt())
@@ -307,7 +307,7 @@ async def test_an_interrupt_of_nothing_does_nothing(folder: Path) -> None:
         assert agent.all_heard("session/cancel") == []
 
 
-async def test_more_prompts_than_anyone_waits_for_are_refused(folder: Path) -> None:
+async def test_prompts_over_the_limit_of_the_queue_are_refused(folder: Path) -> None:
     async def script(turn: Turn) -> object:
         return await turn.wait_cancelled()
 
@@ -336,7 +336,7 @@ async def test_an_agent_that_dies_between_runs_is_reported_and_ends_the_messages
             await session.send(user_message("hello?"))
 
 
-async def test_a_closed_session_ends_its_messages_and_takes_none(folder: Path) -> None:
+async def test_a_closed_session_ends_its_messages_and_accepts_none(folder: Path) -> None:
     async def script(turn: Turn) -> object:
         await turn.say("a")
         return await turn.wait_cancelled()

@@ -23,7 +23,7 @@ def message(number: int) -> UnifiedMessage:
     return UnifiedMessage(id=str(number), timestamp=0.0, type="unknown", role="system")
 
 
-async def test_messages_come_out_as_they_went_in_and_then_end() -> None:
+async def test_messages_are_read_in_the_order_in_which_they_were_put_and_then_end() -> None:
     stream = MessageStream()
     for number in range(3):
         stream.push(message(number))
@@ -33,7 +33,7 @@ async def test_messages_come_out_as_they_went_in_and_then_end() -> None:
     assert [each.id async for each in stream] == []
 
 
-async def test_who_leaves_the_loop_comes_back_to_where_it_was() -> None:
+async def test_a_reader_that_leaves_the_loop_continues_with_the_next_message() -> None:
     stream = MessageStream()
     for number in range(3):
         stream.push(message(number))
@@ -52,7 +52,7 @@ async def test_a_reader_that_gives_up_loses_nothing() -> None:
     assert (await anext(stream)).id == "0"
 
 
-async def test_a_second_reader_is_told_that_there_is_one() -> None:
+async def test_a_second_reader_is_refused() -> None:
     stream = MessageStream()
     first = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def test_a_second_reader_is_told_that_there_is_one() -> None:
     assert (await first).id == "0"
 
 
-async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
+async def test_a_full_stream_has_no_room_until_most_of_it_was_read() -> None:
     calls: list[str] = []
     stream = MessageStream(on_room=lambda: calls.append("room"))
     for number in range(MAX_WAITING_EVENTS + 1):
@@ -77,7 +77,7 @@ async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
     assert calls == ["room"]
 
 
-async def test_a_stream_that_ends_has_room_for_what_the_agent_still_writes() -> None:
+async def test_a_stream_that_ends_has_room_for_the_agents_last_messages() -> None:
     calls: list[str] = []
     stream = MessageStream(on_room=lambda: calls.append("room"))
     for number in range(MAX_WAITING_EVENTS + 1):
@@ -90,7 +90,7 @@ async def test_a_stream_that_ends_has_room_for_what_the_agent_still_writes() -> 
 # -- with an agent
 
 
-async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(folder: Path) -> None:
+async def test_an_agent_is_not_read_while_nobody_reads_its_messages(folder: Path) -> None:
     written = 0
 
     async def script(turn: Turn) -> None:
@@ -117,7 +117,7 @@ async def test_a_process_whose_messages_nobody_reads_loses_none_of_them(demo: Ba
         assert text_of(messages) == "".join(f"drop {number}\n" for number in range(1, FLOOD + 1))
 
 
-async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+async def test_an_interrupt_is_carried_out_while_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
@@ -128,7 +128,7 @@ async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdap
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "cancelled"
 
 
-async def test_a_change_is_made_though_nobody_reads(folder: Path) -> None:
+async def test_a_configuration_change_is_made_while_nobody_reads(folder: Path) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(session={"modes": modes}, answers={"session/set_mode": {}})
     async with connected(scripted(agent), folder) as session:
@@ -142,13 +142,13 @@ async def test_a_change_is_made_though_nobody_reads(folder: Path) -> None:
         await until(session, "result")
 
 
-async def test_a_session_is_closed_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_session_is_closed_while_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
 
 
-async def test_the_death_of_an_agent_is_heard_of_though_nobody_reads(folder: Path) -> None:
+async def test_the_death_of_an_agent_is_noticed_while_nobody_reads(folder: Path) -> None:
     async def script(turn: Turn) -> object:
         for _ in range(FLOOD):
             await turn.say("word ")

@@ -91,20 +91,20 @@ def test_the_answer_to_session_new_begins_the_session_with_its_id() -> None:
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 @pytest.mark.parametrize(("result", "session"), [(None, "old"), ({}, "old"), ({"sessionId": "new"}, "new")])
-def test_so_does_the_answer_to_a_session_that_is_continued(method: str, result: object, session: str) -> None:
+def test_the_answer_to_a_resumed_session_begins_the_session_too(method: str, result: object, session: str) -> None:
     message = Wire().answered(method, {"sessionId": "old", "cwd": "/"}, {"result": result})
     assert kind(message) == ("session_init", "system")
     assert message.metadata["sessionId"] == session
 
 
-def test_a_chunk_of_the_agents_words_is_streamed(wire: Wire) -> None:
+def test_a_message_chunk_is_streamed(wire: Wire) -> None:
     message = wire.update("agent_message_chunk", content=TEXT, messageId="m")
     assert kind(message) == ("stream_event", "assistant")
     assert message.content == (TEXT,)
     assert message.metadata == {"sessionUpdate": "agent_message_chunk", "messageId": "m"}
 
 
-def test_a_chunk_of_its_thoughts_is_streamed_as_a_thought(wire: Wire) -> None:
+def test_a_thought_chunk_is_streamed_as_a_thought(wire: Wire) -> None:
     message = wire.update("agent_thought_chunk", content=TEXT)
     assert kind(message) == ("stream_event", "assistant")
     assert message.content == (TEXT,)
@@ -124,7 +124,7 @@ def test_a_tool_call_is_progress(wire: Wire) -> None:
     }
 
 
-def test_a_tool_call_that_leaves_out_its_kind_and_status_has_the_protocols_own(wire: Wire) -> None:
+def test_a_tool_call_without_kind_and_status_has_the_protocols_defaults(wire: Wire) -> None:
     message = wire.update("tool_call", toolCallId="t", title="x")
     assert (message.metadata["kind"], message.metadata["status"]) == ("other", "pending")
 
@@ -138,7 +138,7 @@ def test_an_update_of_a_tool_call_that_is_not_finished_is_progress(wire: Wire, s
     assert (message.metadata["status"], message.metadata["content"]) == (status, content)
 
 
-def test_a_completed_tool_call_is_summed_up_with_its_result(wire: Wire) -> None:
+def test_a_completed_tool_call_has_a_summary_with_its_result(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="Run it", kind="execute")
     diff = {"type": "diff", "path": "/a", "newText": "b"}
     content = [{"type": "content", "content": TEXT}, diff]
@@ -155,7 +155,7 @@ def test_a_completed_tool_call_is_summed_up_with_its_result(wire: Wire) -> None:
     }
 
 
-def test_a_failed_tool_call_is_summed_up_as_an_error(wire: Wire) -> None:
+def test_a_failed_tool_call_has_a_summary_with_its_error(wire: Wire) -> None:
     content = [{"type": "content", "content": TEXT}]
     message = wire.update("tool_call_update", toolCallId="t", status="failed", content=content)
     assert kind(message) == ("tool_use_summary", "tool")
@@ -177,7 +177,7 @@ def test_commands_are_passed_on_whole(wire: Wire) -> None:
     assert message.metadata == {"sessionUpdate": "available_commands_update", "availableCommands": commands}
 
 
-def test_a_change_of_mode_is_one_of_configuration(wire: Wire) -> None:
+def test_a_change_of_mode_is_a_configuration_change(wire: Wire) -> None:
     message = wire.update("current_mode_update", currentModeId="plan")
     assert kind(message) == ("configuration_change", "system")
     assert message.metadata["modeId"] == "plan"
@@ -216,7 +216,7 @@ def test_a_prompt_that_is_answered_with_an_error_has_a_result_that_says_so(wire:
 
 
 @pytest.mark.parametrize("result", [None, {}, {"stopReason": 5}, "done"])
-def test_a_prompt_that_is_answered_without_a_stop_reason_went_wrong(wire: Wire, result: object) -> None:
+def test_a_prompt_that_is_answered_without_a_stop_reason_failed(wire: Wire, result: object) -> None:
     message = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"result": result})
     assert kind(message) == ("result", "system")
     assert message.metadata["is_error"] is True
@@ -265,7 +265,7 @@ def test_every_other_answer_is_passed_on_whole_with_its_method(wire: Wire, answe
 # -- what the table leaves open
 
 
-def test_a_tool_call_that_is_finished_at_first_sight_is_progress_and_summary(wire: Wire) -> None:
+def test_a_tool_call_that_is_finished_when_it_appears_is_progress_and_summary(wire: Wire) -> None:
     content = [{"type": "content", "content": TEXT}]
     progress, summary = wire.updates("tool_call", toolCallId="t", title="x", status="failed", content=content)
     assert (kind(progress), progress.metadata["content"]) == (("tool_progress", "tool"), content)
@@ -274,14 +274,14 @@ def test_a_tool_call_that_is_finished_at_first_sight_is_progress_and_summary(wir
     assert progress.id != summary.id
 
 
-def test_a_summary_has_the_result_that_was_told_before_the_end(wire: Wire) -> None:
+def test_a_summary_has_the_result_that_was_reported_before_the_end(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="x", content=[{"type": "terminal", "terminalId": "1"}])
     message = wire.update("tool_call_update", toolCallId="t", status="completed", title="")
     assert message.content == ({"type": "terminal", "terminalId": "1"},)
     assert message.metadata["title"] == "x"
 
 
-def test_a_result_that_was_taken_back_is_not_shown(wire: Wire) -> None:
+def test_a_result_that_was_withdrawn_is_not_shown(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="x", content=[{"type": "content", "content": TEXT}])
     message = wire.update("tool_call_update", toolCallId="t", status="completed", content=[])
     assert message.content == ()
@@ -295,24 +295,24 @@ def test_a_tool_calls_id_may_be_used_again(wire: Wire) -> None:
     assert (message.metadata["title"], message.content) == ("second", ())
 
 
-def test_what_a_turn_left_unfinished_is_not_taken_for_the_next_ones(wire: Wire) -> None:
+def test_a_tool_call_that_a_run_left_unfinished_does_not_belong_to_the_next_run(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="of the first turn")
     prompt = {"sessionId": SESSION, "prompt": []}
     wire.answered("session/prompt", prompt, {"result": {"stopReason": "cancelled"}})
     assert "title" not in wire.update("tool_call_update", toolCallId="t", status="completed").metadata
 
 
-def test_what_wraps_a_block_and_says_more_is_kept(wire: Wire) -> None:
+def test_fields_around_a_content_block_are_kept(wire: Wire) -> None:
     item = {"type": "content", "content": TEXT, "_meta": {"a": 1}}
     message = wire.update("tool_call_update", toolCallId="t", status="completed", content=[item])
     assert message.content == (item,)
 
 
-def test_what_comes_before_the_sessions_id_is_its_own() -> None:
+def test_updates_before_the_sessions_id_belong_to_the_session() -> None:
     assert kind(Wire().update("agent_message_chunk", content=TEXT)) == ("stream_event", "assistant")
 
 
-def test_what_is_said_in_another_session_is_not_this_ones(wire: Wire) -> None:
+def test_updates_of_another_session_do_not_belong_to_this_one(wire: Wire) -> None:
     params = {"sessionId": "another", "update": {"sessionUpdate": "agent_message_chunk", "content": TEXT}}
     [message] = wire.frame("in", {"method": "session/update", "params": params})
     assert (kind(message), message.metadata["params"]) == (("unknown", "system"), params)
@@ -321,7 +321,7 @@ def test_what_is_said_in_another_session_is_not_this_ones(wire: Wire) -> None:
     assert kind(message) == ("unknown", "system")
 
 
-def test_what_stands_beside_the_update_is_kept(wire: Wire) -> None:
+def test_fields_beside_the_update_are_kept(wire: Wire) -> None:
     update = {"sessionUpdate": "plan", "entries": []}
     params = {"sessionId": SESSION, "update": update, "_meta": {"traceparent": "00"}}
     [message] = wire.frame("in", {"method": "session/update", "params": params})
@@ -336,12 +336,12 @@ def test_a_line_that_is_no_message_is_passed_on_as_text(wire: Wire, line: bytes)
     assert message.metadata["noise"]
 
 
-def test_of_a_line_that_is_too_long_its_beginning_is_passed_on() -> None:
+def test_the_beginning_of_an_overlong_line_is_passed_on() -> None:
     [message] = MessageView().on_received(Oversized(length=100, sha256="ab", head=b'{"id"'), 1.0)
     assert message.metadata == {"oversized": 100, "sha256": "ab", "head": '{"id"'}
 
 
-def test_a_broken_character_does_not_cost_the_words_around_it(wire: Wire) -> None:
+def test_a_broken_character_does_not_cost_the_text_around_it(wire: Wire) -> None:
     line = msgspec.json.encode(
         {
             "method": "session/update",
@@ -359,7 +359,7 @@ def test_ids_count_the_messages(wire: Wire) -> None:
     assert messages == ["message-2", "message-3", "message-4"]
 
 
-def test_what_no_frame_says_is_told_in_the_same_words() -> None:
+def test_facts_without_a_frame_have_the_same_form() -> None:
     view = MessageView()
     crash = view.message("error", 1.0, error_metadata(AgentCrashed("it ended", exit_code=3, stderr="why")))
     assert kind(crash) == ("error", "system")
@@ -375,7 +375,7 @@ def test_what_no_frame_says_is_told_in_the_same_words() -> None:
     }
 
 
-def test_a_question_of_our_own_looks_like_the_agents() -> None:
+def test_a_permission_request_of_dragoman_looks_like_the_agents() -> None:
     request = PermissionRequest(
         session_id="s",
         tool_call_id=None,
@@ -417,7 +417,7 @@ FIELDS = st.dictionaries(
 
 
 @given(st.lists(st.tuples(st.sampled_from([*KINDS, "other"]), FIELDS), max_size=8))
-def test_whatever_an_update_says_is_in_its_message(updates: list[tuple[str, dict[str, Any]]]) -> None:
+def test_every_field_of_an_update_is_in_its_message(updates: list[tuple[str, dict[str, Any]]]) -> None:
     wire = Wire().opened()
     for tag, fields in updates:
         for messages in wire.updates(tag, **fields):
@@ -454,7 +454,7 @@ def recorded(case: str) -> Iterator[tuple[Literal["in", "out"], Any]]:
 
 
 @pytest.mark.parametrize("case", CASES or [pytest.param("none", marks=ABSENT)])
-def test_every_frame_of_a_real_agent_is_a_message_in_its_place(case: str) -> None:
+def test_every_frame_of_a_real_agent_is_a_message_in_order(case: str) -> None:
     wire, prompts, results, ids, session = Wire(), 0, 0, [], None
     for direction, frame in recorded(case):
         messages = wire.frame(direction, frame)
@@ -473,6 +473,6 @@ def test_every_frame_of_a_real_agent_is_a_message_in_its_place(case: str) -> Non
     assert ids == [f"message-{number}" for number in range(1, len(ids) + 1)]
 
 
-def test_noise_is_told_with_its_reason() -> None:
+def test_noise_is_reported_with_its_reason() -> None:
     [message] = MessageView().on_received(Noise("blank line", b""), 1.0)
     assert message.metadata == {"noise": "blank line", "line": ""}

@@ -314,7 +314,7 @@ def test_a_model_of_something_else_is_refused() -> None:
         acp.from_sdk(schema.Position(line=1, character=1))
 
 
-def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "acp.schema", None)
     acp._schema.cache_clear()
     acp._adapter.cache_clear()

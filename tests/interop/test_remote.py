@@ -49,7 +49,7 @@ async def test_every_method_is_understood_by_an_agent_behind_the_typescript_serv
 
 
 @both_ways
-async def test_every_word_of_a_flood_arrives_in_order(
+async def test_every_chunk_of_a_flood_arrives_in_order(
     scheme: str, python_agent: list[str], serve: Serve, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(60), serve([*python_agent, "serve"]) as port, runtime_at(scheme, port) as runtime:
@@ -59,7 +59,7 @@ async def test_every_word_of_a_flood_arrives_in_order(
 
 
 @both_ways
-async def test_a_server_that_wants_a_token_gets_it_in_a_header(
+async def test_a_server_that_requires_a_token_gets_it_in_a_header(
     scheme: str, python_agent: list[str], serve: Serve, tmp_path: Path
 ) -> None:
     async with serve([*python_agent, "serve"], TOKEN="abracadabra") as port:
@@ -105,7 +105,7 @@ async def test_a_session_of_an_earlier_connection_is_loaded_and_continued_over_h
         assert (await session.run("hello")).text == "echo: hello"
 
 
-async def test_the_python_server_continues_such_a_session_only_where_the_agent_repeats_its_id(
+async def test_the_python_server_continues_such_a_session_only_if_the_agent_repeats_its_id(
     python_agent: list[str], serve: Serve, tmp_path: Path
 ) -> None:
     """Python SDK 0.12.1: its HTTP server learns of a session by the `sessionId` of an answer alone, and the answer to

@@ -11,7 +11,7 @@ from interop import demo
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the SDK is installed first
 
 
-async def test_every_frame_of_the_demo_agent_is_to_the_letter_of_the_sdk(node_sdk: Path, tmp_path: Path) -> None:
+async def test_every_frame_of_the_demo_agent_is_valid_for_the_sdk(node_sdk: Path, tmp_path: Path) -> None:
     report = await demo.driven_by(["node", str(demo.HERE / "client.mjs"), str(node_sdk)], tmp_path)
     assert report["outcomes"] == demo.OUTCOMES
     assert set(report["heard"]) == demo.EVERYTHING - {"answer to session/fork"}

@@ -26,12 +26,12 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_may_be_given_as_text_and_relative(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_may_be_a_string_and_relative(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inside.parent)
     assert Workspace("repo").cwd == inside.resolve()
 
 
-def test_a_link_to_a_folder_is_resolved_once_and_for_all(inside: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_resolved_once(inside: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(inside)
     assert Workspace(tmp_path / "link").cwd == inside.resolve()
 
@@ -48,7 +48,7 @@ def test_a_file_is_no_folder(inside: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["a\0b", 5, None, b"bytes"])
-def test_what_cannot_be_a_folder_is_an_input_error(given: object) -> None:
+def test_a_value_that_is_no_folder_is_an_input_error(given: object) -> None:
     with pytest.raises(InputError, match="cwd"):
         Workspace(given)  # type: ignore[arg-type]  # the very thing under test
 
@@ -58,7 +58,7 @@ def test_a_bad_additional_folder_is_named_with_its_field(inside: Path, tmp_path:
         Workspace(inside, [tmp_path / "nowhere"])
 
 
-def test_one_text_is_not_taken_for_a_list_of_additional_folders(inside: Path) -> None:
+def test_a_single_string_is_not_a_list_of_additional_folders(inside: Path) -> None:
     with pytest.raises(InputError, match="additional is '/usr'; expected a list"):
         Workspace(inside, "/usr")
 
@@ -111,7 +111,7 @@ def test_a_link_that_stays_inside_is_followed(inside: Path) -> None:
         ("{inside}/\ud800.txt", "cannot be a file's"),
     ],
 )
-def test_no_way_leads_out(inside: Path, outside: Path, path: str, reason: str) -> None:
+def test_no_path_leads_out_of_the_workspace(inside: Path, outside: Path, path: str, reason: str) -> None:
     (inside / "link-to-file").symlink_to(outside / "secret.txt")
     (inside / "link-to-folder").symlink_to(outside)
     (inside / "link-to-nothing").symlink_to(outside / "not-there-yet.txt")
@@ -124,7 +124,7 @@ def test_no_way_leads_out(inside: Path, outside: Path, path: str, reason: str) -
     assert caught.value.path == given
 
 
-def test_a_ring_of_links_leads_nowhere(inside: Path) -> None:
+def test_a_loop_of_links_is_an_error(inside: Path) -> None:
     (inside / "a").symlink_to("b")
     (inside / "b").symlink_to("a")
     with pytest.raises(OutsideWorkspace, match="cannot be looked up: Too many levels of symbolic links"):
@@ -132,7 +132,7 @@ def test_a_ring_of_links_leads_nowhere(inside: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [("x" * 300, "File name too long"), ("x" * 5000, "the limit is 4095")])
-def test_an_over_long_name_is_no_files(inside: Path, name: str, reason: str) -> None:
+def test_a_name_that_is_too_long_is_no_file(inside: Path, name: str, reason: str) -> None:
     with pytest.raises(OutsideWorkspace, match=reason):
         Workspace(inside).resolve(inside / name)
 

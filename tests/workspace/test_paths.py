@@ -47,7 +47,7 @@ def test_a_place_stays_the_same_while_its_path_becomes_another(inside: Path, tmp
     assert (inside / "moved" / "file").read_text() == "written"
 
 
-def test_a_link_that_is_put_in_its_place_is_an_error_to_read_and_replaced_by_a_write(
+def test_a_link_that_replaces_the_file_is_an_error_to_read_and_is_replaced_by_a_write(
     inside: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("outside")
@@ -75,7 +75,7 @@ def test_what_is_missing_has_a_place_and_is_made_with_its_folders(inside: Path) 
     assert (inside / "a/b/c").read_text() == "text"
 
 
-def test_folders_are_made_by_the_umask(inside: Path) -> None:
+def test_folders_are_created_with_the_umask(inside: Path) -> None:
     before = os.umask(0o027)
     try:
         with Workspace(inside).pin(inside / "a" / "b") as place:
@@ -85,7 +85,7 @@ def test_folders_are_made_by_the_umask(inside: Path) -> None:
     assert [(inside / name).stat().st_mode & 0o777 for name in ("a", "a/b")] == [0o750, 0o640]
 
 
-def test_folders_that_were_made_for_nothing_go_again(inside: Path) -> None:
+def test_folders_that_were_created_in_vain_are_removed(inside: Path) -> None:
     (inside / "a").mkdir()
     with Workspace(inside).pin(inside / "a" / "b" / "c" / ("x" * 300)) as place, pytest.raises(OSError):
         place.replace(b"text")
@@ -93,7 +93,7 @@ def test_folders_that_were_made_for_nothing_go_again(inside: Path) -> None:
     assert os.listdir(inside / "a") == []
 
 
-def test_a_link_in_the_place_of_a_missing_folder_is_not_followed(inside: Path, tmp_path: Path) -> None:
+def test_a_link_that_replaces_a_missing_folder_is_not_followed(inside: Path, tmp_path: Path) -> None:
     with Workspace(inside).pin(inside / "new" / "file") as place:
         (inside / "new").symlink_to(tmp_path)
         with pytest.raises(NotADirectoryError):

@@ -38,7 +38,7 @@ def test_the_mode_is_preserved_without_setuid_and_setgid(folder: int, file: Path
     assert file.read_text() == "new"
 
 
-def test_what_only_the_owner_may_read_is_never_readable_by_others(
+def test_a_file_that_only_its_owner_can_read_is_never_readable_by_others(
     folder: int, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[int] = []
@@ -71,7 +71,7 @@ def test_owner_and_group_are_preserved_where_possible(folder: int, file: Path) -
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(0o660, 0o600), (0o664, 0o644), (0o775, 0o755), (0o755, 0o755)])
-def test_another_group_does_not_get_the_old_ones_rights(
+def test_another_group_does_not_get_the_rights_of_the_old_one(
     folder: int, file: Path, monkeypatch: pytest.MonkeyPatch, mode: int, expected: int
 ) -> None:
     file.chmod(mode)
@@ -114,7 +114,7 @@ def test_a_link_is_replaced_itself(folder: int, file: Path, tmp_path: Path) -> N
     assert (file.read_text(), (tmp_path / "link").read_text()) == ("old", "new")
 
 
-def test_a_failure_leaves_nothing_beside_it(
+def test_a_failure_leaves_no_temporary_file(
     folder: int, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def taken_away(beside: str, *_: object, **__: object) -> None:
