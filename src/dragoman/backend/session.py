@@ -289,7 +289,7 @@ class BackendSession:
     def on_link_lost(self, failure: DragomanError) -> None:
         """Push the results of the unfinished prompts and an error, and end the messages."""
         if self._session is None or self._closed:
-            return  # `open` raises, or nobody reads any more
+            return  # `open` raises, or no program reads any more
         self._failure = failure
         runs, self._runs = self._runs, {}
         for run, message_id in runs.values():

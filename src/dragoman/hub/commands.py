@@ -112,12 +112,12 @@ def is_within(path: str | Path, home: Path) -> bool:
 
 def _file(workspace: Workspace, path: str, home: Path) -> TextAttachment | acp.ContentBlock:
     try:
-        found = read_text(workspace, os.path.join(workspace.cwd, path))
-    except RpcRefusal as problem:
-        raise InputError(f"{path} cannot go with the prompt: {problem}") from problem
-    if is_within(found.path, home):
+        file = read_text(workspace, os.path.join(workspace.cwd, path))
+    except RpcRefusal as error:
+        raise InputError(f"{path} cannot go with the prompt: {error}") from error
+    if is_within(file.path, home):
         raise InputError(f"{path} cannot go with the prompt: it is a file of Dragoman's own")
-    return TextAttachment(str(found.path), found.text)
+    return TextAttachment(str(file.path), file.text)
 
 
 def _check_kind(mime_type: str, family: str) -> None:

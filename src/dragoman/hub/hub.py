@@ -73,7 +73,7 @@ class Hub:
     ) -> None:
         self._clock = clock
         self._config = config or load(Path(home) if home is not None else None)
-        self._given_journal = journal  # closed by whoever gave it
+        self._given_journal = journal  # closed by the caller
         self._journal: Journal | None = None
         self._journal_client: JournalClient | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -287,15 +287,15 @@ class Hub:
             outcome = await owned.send(stored, command)
             if outcome is not None:
                 return outcome
-        known = await self.journal.command_state(stored.id)
-        if known is None:
+        earlier = await self.journal.command_state(stored.id)
+        if earlier is None:
             if busy is not None:
                 raise busy
             if not is_ours and not await self.owned_elsewhere(session_id):
                 raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
             if not await self.journal.send_command(stored):
-                known = await self.journal.command_state(stored.id)  # somebody else was as quick with this id
-        if known is not None and (known.command.session_id != session_id or known.command.body != body):
+                earlier = await self.journal.command_state(stored.id)  # another client was faster with this id
+        if earlier is not None and (earlier.command.session_id != session_id or earlier.command.body != body):
             raise InputError(
                 f"the command id {stored.id!r} was used for something else", guidance="Choose a new one for each."
             )

@@ -108,7 +108,7 @@ class OwnedSession:
         self._on_change()
 
     def abandon_opening(self) -> None:
-        """Stop opening the session: nobody wants it any more."""
+        """Stop opening the session: it is not needed any more."""
         if self.opening is not None:
             self.was_abandoned = True
             self.opening.cancel()
@@ -486,4 +486,4 @@ async def answer_question(session: Session, command: requests.QuestionAnswer) ->
 def _fail(outcome: asyncio.Future[Outcome | None], error: Exception) -> None:
     if not outcome.done():
         outcome.set_exception(error)
-        outcome.exception()  # nobody may be waiting
+        outcome.exception()  # retrieved: perhaps no caller waits

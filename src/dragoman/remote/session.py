@@ -41,8 +41,8 @@ from dragoman.remote.fold import FoldedFrame, RemoteFold
 from dragoman.remote.run_queue import RemoteRunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, agent_settings, read_handle
-from dragoman.session.lifecycle import CloseOnce
-from dragoman.session.options import OnEvent
+from dragoman.session.lifecycle import CloseOnce, call_safely
+from dragoman.session.options import OnEvent, check_run_options
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
@@ -125,11 +125,7 @@ class RemoteSession:
 
         `deadline` and `idle_limit` are seconds from the beginning of the run; `heartbeat` is called on every update.
         """
-        for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
-            if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-                raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")
-        if when_busy not in ("queue", "raise"):
-            raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
+        check_run_options({"deadline": deadline, "idle_limit": idle_limit, "when_busy": when_busy})
         self._check_open()
         encoded = encode_prompt(prompt, self.capabilities())
         busy = self._run_queue.active.id if self._run_queue.active is not None else self.fold.runs.current_id
@@ -244,7 +240,7 @@ class RemoteSession:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -309,7 +305,7 @@ class RemoteSession:
             seen.set()
         run = self._run_queue.get(folded.run_id)
         if run is not None and run.heartbeat is not None and type(folded.message) is Update:
-            self._call(run.heartbeat)
+            call_safely(self.id, run.heartbeat)
         line = getattr(folded.message, "line", None)
         for fact in folded.facts:
             self._callbacks.on_fact(fact, folded.message)
@@ -449,7 +445,7 @@ class RemoteSession:
         if run is not None and run.wants_events:
             run.push(event)
         if self._on_event is not None:
-            self._call(self._on_event, event)
+            call_safely(self.id, self._on_event, event)
 
     def stderr_tail(self) -> str:
         return self._state.failure.stderr if self._state.failure is not None else ""
@@ -462,13 +458,6 @@ class RemoteSession:
             if isinstance(error, type(failure)):
                 return error
         return failure
-
-    def _call(self, callback: Callable[..., None], *arguments: object) -> None:
-        try:
-            callback(*arguments)
-        except Exception:
-            # A defect of the program is no reason to lose the session.
-            logger.exception("a callback of session %s failed", self.id)
 
     def _start_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=f"dragoman session {self.id}")

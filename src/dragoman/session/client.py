@@ -87,7 +87,7 @@ class Opening(Generic[SessionT]):
         return self._session
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
             await self._session.close()
@@ -149,7 +149,7 @@ class LocalClient:
         runtime_pool: RuntimePool | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
-        """`runtime_pool`: what several clients have together, and open their sessions on."""
+        """`runtime_pool`: processes that several clients share."""
         if not isinstance(limits, Limits | None):
             raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_timeout=1)")
         self._config = config or load()
@@ -162,7 +162,7 @@ class LocalClient:
         self._sessions: list[Session] = []
 
     async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Session:
-        return await self._opened(self.spec_of(agent), config, lambda runtime: runtime.open_session(config, session_id))
+        return await self._open(self.spec_of(agent), config, lambda runtime: runtime.open_session(config, session_id))
 
     async def resume(
         self,
@@ -172,29 +172,29 @@ class LocalClient:
         *,
         restart: bool = False,
     ) -> Session:
-        """`restart`: with a process that no session had before, though the agent is shared."""
+        """Resume the session of a snapshot. `restart`: with a new process, even if the agent is shared."""
         if how not in get_args(Continuing):
             raise InputError(f"how is {how!r}; expected 'resume', 'load' or 'new'")
-        known = read_handle(handle)
-        self._check_secrets(known)
-        given = config or config_of_handle(known)
+        stored = read_handle(handle)
+        self._check_secrets(stored)
+        session_config = config or config_of_handle(stored)
 
         async def open_it(runtime: AgentRuntime) -> Session:
             match how:
                 case "resume":
-                    return await runtime.resume_session(known, given)
+                    return await runtime.resume_session(stored, session_config)
                 case "load":
-                    return await runtime.load_session(known, given)
+                    return await runtime.load_session(stored, session_config)
                 case "new":
-                    session = await runtime.open_session(given, known.session_id)
-                    await session.restore_settings(known)  # an agent that remembers nothing has its defaults
+                    session = await runtime.open_session(session_config, stored.session_id)
+                    await session.restore_settings(stored)  # an agent that remembers nothing has its defaults
                     return session
 
-        return await self._opened(self.spec_of_handle(known), given, open_it, restart=restart)
+        return await self._open(self.spec_of_handle(stored), session_config, open_it, restart=restart)
 
     async def fork(self, spec: AgentSpec, agent_session_id: str, config: SessionConfig, session_id: str) -> Session:
-        """A session that begins with all that another one of the agent's knows."""
-        return await self._opened(spec, config, lambda runtime: runtime.fork_of(agent_session_id, config, session_id))
+        """Open a session with the history of another session of the same agent."""
+        return await self._open(spec, config, lambda runtime: runtime.fork_of(agent_session_id, config, session_id))
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, []
@@ -202,7 +202,7 @@ class LocalClient:
             await session.close()
 
     def spec_of(self, agent: Agent | None) -> AgentSpec:
-        """The spec of a preset's name, an address (`wss://…`), a command line given as a list, or a spec."""
+        """Return the spec of a preset's name, an address (`wss://…`), a command line given as a list, or a spec."""
         if agent is None:
             agent = self._config.agent
         if isinstance(agent, AgentSpec):
@@ -219,7 +219,7 @@ class LocalClient:
         return AgentSpec(command=tuple(agent), env=self._env)
 
     def spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
-        """The spec of the agent that a snapshot names."""
+        """Return the spec of the agent that a snapshot names."""
         if handle.agent is not None:
             return self.spec_of(handle.agent)
         return AgentSpec(
@@ -238,18 +238,18 @@ class LocalClient:
         headers = [secret.removeprefix(HEADER) for secret in handle.secrets if secret.startswith(HEADER)]
         if missing := [name for name in headers if name not in self._headers]:
             raise InputError(
-                f"this session's server was told headers that a snapshot does not keep: {', '.join(missing)}",
+                f"this session needs headers that a snapshot does not store: {', '.join(missing)}",
                 guidance="Pass them again: resume_session(handle, headers={…}).",
             )
         if QUERY in handle.secrets:
             raise InputError(
-                f"the address {handle.url} had a query, which a snapshot does not keep",
+                f"the address {handle.url} had a query, which a snapshot does not store",
                 guidance="Resume on AgentRuntime(AgentSpec(url=…)).",
             )
-        wanted = [secret.removeprefix(VARIABLE) for secret in handle.secrets if secret.startswith(VARIABLE)]
-        if missing := [name for name in wanted if name not in self._env]:
+        variables = [secret.removeprefix(VARIABLE) for secret in handle.secrets if secret.startswith(VARIABLE)]
+        if missing := [name for name in variables if name not in self._env]:
             raise InputError(
-                f"this session's agent was started with variables that a snapshot does not keep: {', '.join(missing)}",
+                f"this session needs environment variables that a snapshot does not store: {', '.join(missing)}",
                 guidance="Pass them again: resume_session(handle, env={…}).",
             )
 
@@ -273,7 +273,7 @@ class LocalClient:
         )
         return runtime
 
-    async def _opened(
+    async def _open(
         self,
         spec: AgentSpec,
         config: SessionConfig,
@@ -285,7 +285,7 @@ class LocalClient:
             spec = replace(spec, cwd=config.workspace.cwd)
         async with self._runtime_pool.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
             session = await open_it(runtime)
-        self._sessions = [*(known for known in self._sessions if not known.closed), session]
+        self._sessions = [*(other for other in self._sessions if not other.closed), session]
         return session
 
 

@@ -1,7 +1,7 @@
 """`SessionDispatcher`: folds every frame of a session and hands what it changed, as events, to its run and its session.
 
 Frames are folded in the order of the wire. With a journal a frame goes there first: it is folded on the way, and
-nobody hears of it before it is committed. The session's `RunQueue` sets which run is active, and learns here that a run
+no program sees it before it is committed. The session's `RunQueue` sets which run is active, and learns here that a run
 has ended.
 """
 
@@ -165,7 +165,7 @@ class SessionDispatcher:
         self._dispatch_facts(changes, at, getattr(message, "line", None), run)
 
     def _dispatch_facts(self, changes: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
-        # An event that nobody looks at is not made: in most sessions of a server nobody would.
+        # Events without a reader are not made: most sessions of a server have none.
         is_wanted = self._on_event is not None or (run is not None and run.wants_events)
         for fact in changes:
             if type(fact) is facts.RunEnded:
@@ -198,7 +198,7 @@ class SessionDispatcher:
 
     @property
     def error(self) -> JournalError | None:
-        """Why nothing more is committed, and so nobody hears of anything."""
+        """The error after which nothing is committed any more, and no event is emitted."""
         return self._recorder.error if self._recorder is not None else None
 
     def on_link_lost(self) -> None:

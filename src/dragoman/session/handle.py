@@ -106,7 +106,7 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
     """Return the config that the session had before, as far as a handle stores it."""
     if secret := handle.secret_servers():
         raise InputError(
-            f"this session was opened with MCP servers that a snapshot does not keep: {', '.join(secret)}",
+            f"this session was opened with MCP servers that a snapshot does not store: {', '.join(secret)}",
             guidance="Pass them again, in the config.",
         )
     return SessionConfig(

@@ -31,5 +31,5 @@ def call_safely(session_id: str, callback: Callable[..., None], *arguments: obje
     try:
         callback(*arguments)
     except Exception:
-        # A defect of the program's is no reason to lose the agent, and what it says next.
+        # A defect of the program is no reason to lose the agent.
         logger.exception("a callback of session %s failed", session_id)

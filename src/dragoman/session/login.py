@@ -161,7 +161,7 @@ async def _open_and_close(runtime: AgentRuntime, folder: str) -> None:
         raise InvalidFrame(f"the agent's answer to session/new has no sessionId: {bytes(raw)[:200]!r}")
     if runtime.capabilities().close:
         await runtime.request("session/close", acp.CloseSessionRequest(session_id=session_id))
-    if runtime.capabilities().delete:  # so that nobody finds it among their own
+    if runtime.capabilities().delete:  # so that users do not find it among their sessions
         await runtime.delete_session(session_id)
 
 

@@ -187,6 +187,15 @@ class RunOptions(RunLimitOptions, total=False):
     when_busy: Literal["queue", "raise"]  # while another run is active
 
 
+def check_run_options(options: RunOptions) -> None:
+    """Raise `InputError` for a limit of a run that is no number of seconds, or an unknown `when_busy`."""
+    for name, seconds in (("deadline", options.get("deadline")), ("idle_limit", options.get("idle_limit"))):
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")
+    if (when_busy := options.get("when_busy", "queue")) not in ("queue", "raise"):
+        raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
+
+
 def check_keywords(function: str, keywords: Mapping[str, object], *allowed: Any) -> None:
     """Raise the `TypeError` of a misspelled keyword, as Python does for functions that list theirs."""
     names = {name for options in allowed for name in options.__optional_keys__}

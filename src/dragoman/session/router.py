@@ -73,7 +73,7 @@ class Router:
         self._agent_session_ids: set[str] = set()  # that sessions have, or had, on this connection
         self._woken = asyncio.Event()
         self._waiting_bytes = 0  # bytes of large messages since nothing waited to be iterated
-        self.recorder: ConnectionRecorder | None = None  # takes the frames before anyone hears of them
+        self.recorder: ConnectionRecorder | None = None  # gets the frames before anything else
         self._observer = observer
         self._about_to_open: RoutedSession | None = None  # by the next request
         self._sending_for: str | None = None  # the agent's id of the session that a request is sent for
@@ -246,7 +246,7 @@ class Router:
         while self._must_wait():
             self.is_paused = True
             self._woken.clear()
-            # An agent that has ended can add nothing to what is in the pipe, and its end must be heard of.
+            # An agent that has ended adds nothing more to the pipe, and its end must be noticed.
             await wait_for_first(self._woken.wait(), self._link_ended())
         self.is_paused = False
 

@@ -4,7 +4,7 @@ It is awaitable (the result, or the error it ended with), an async iterable of e
 context manager that cancels what still runs when the block is left.
 
 Backpressure: events wait in the run's queue until they are iterated; when it is full the agent is not
-read. `await run` alone drains: nobody will look at the events, so none are kept.
+read. `await run` alone drains: no program reads the events, so none are stored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dragoman.wire.connection import error_from_reply
 MAX_WAITING_EVENTS = 8192
 # Reading goes on when the queue is down to this: fewer wake-ups than one an event.
 RESUME_READING_EVENTS = 2048
-# Events that a run that is being cancelled may still bring while nobody iterates over it.
+# Events that a run that is being cancelled may still emit while no program iterates over it.
 MAX_CANCELLING_EVENTS = 16 * MAX_WAITING_EVENTS
 
 # Looks within an idle limit: they cost nothing, and the limit is noticed late by a quarter of it at most.
@@ -98,7 +98,7 @@ class IdleWatch:
         self._quiet_since = now
 
     def is_exceeded(self, now: float, frame_count: int, *, at_work: bool) -> bool:
-        """Return whether nothing was heard for the limit."""
+        """Return whether the agent has sent nothing for the time of the limit."""
         if frame_count != self._frame_count or at_work:
             self._frame_count, self._quiet_since = frame_count, now
         return now - self._quiet_since >= self._limit_s
@@ -148,8 +148,8 @@ class Run:
         self.heartbeat = heartbeat
         self._queue: deque[Event] = deque()
         self._waiter: asyncio.Future[None] | None = None  # of an iterator that found the queue empty
-        self._reader: Literal["nobody", "iterator", "drained"] = "nobody"
-        self.wants_events = True  # False once it is drained: nobody will look at them
+        self._reader: Literal["none", "iterator", "drained"] = "none"
+        self.wants_events = True  # False once it is drained: no program reads them
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watch: asyncio.Task[None] | None = None
         self._limit: LimitExceeded | None = None
@@ -163,7 +163,7 @@ class Run:
 
     async def result(self) -> RunResult:
         """Wait for the end. Raises what the run failed with; a cancelled run returns its result."""
-        if self._reader == "nobody":
+        if self._reader == "none":
             self.drain()
         try:
             await asyncio.shield(self._finished)
@@ -196,7 +196,7 @@ class Run:
 
     def claim(self) -> None:
         """Reserve the events for one reader."""
-        if self._reader != "nobody":
+        if self._reader != "none":
             raise InputError(
                 "the events of a run can be iterated once, and not after it was awaited",
                 guidance="Iterate first, then await the run for its result.",
@@ -356,14 +356,14 @@ class Run:
         )
 
     def drain(self) -> None:
-        """Drop the rest of the events: nobody will look at them, and they hold up nobody."""
+        """Drop the rest of the events: no program reads them, and they must not slow the agent."""
         self._reader = "drained"
         self.wants_events = False
         self._queue.clear()
         self._session.wake_reader()
 
     async def _watch_limits(self) -> None:
-        """Cancel the run politely when its deadline has passed, or nothing was heard for too long."""
+        """Cancel the run politely when its deadline has passed, or the agent has sent nothing for too long."""
         session, clock = self._session, self._clock
         deadline = clock.monotonic() + self._deadline_s if self._deadline_s is not None else math.inf
         idle = None
@@ -375,7 +375,7 @@ class Run:
                 self._exceeded(DeadlineExceeded(f"the run's deadline of {self._deadline_s:g} s has passed"))
                 return
             if idle is not None and idle.is_exceeded(now, session.frames, at_work=session.at_work):
-                self._exceeded(IdleLimitExceeded(f"nothing was heard of the agent for {self._idle_limit_s:g} s"))
+                self._exceeded(IdleLimitExceeded(f"the agent sent nothing for {self._idle_limit_s:g} s"))
                 return
             await clock.sleep(min(deadline - now, idle.interval_s if idle is not None else math.inf))
 

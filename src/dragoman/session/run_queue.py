@@ -247,7 +247,7 @@ class RunQueue:
         self._host.cancel_pending()
         self._host.run_ended()
         run.ended(row)
-        # Not now: what is left of the bytes that were read was said before any new prompt could be heard.
+        # Not now: the bytes that were already read belong to the time before any new prompt.
         asyncio.get_running_loop().call_soon(self._begin_next)
 
     def on_link_lost(self, failure: DragomanError) -> None:

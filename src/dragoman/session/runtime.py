@@ -78,7 +78,7 @@ class AgentRuntime:
     """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
 
     `sources` are the rules that its sessions have beside their own (`rule_sources(config)`: the user's). `on_question`
-    answers the agent's questions; without one it is told that there is nobody to ask. With a `journal_client`
+    answers the agent's questions; without one they are refused. With a `journal_client`
     everything is in the journal before it is shown, or written to the agent.
     """
 

@@ -39,7 +39,14 @@ from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.options import AGENT_CATEGORIES, RunOptions, SessionConfig, check_keywords, check_rules
+from dragoman.session.options import (
+    AGENT_CATEGORIES,
+    RunOptions,
+    SessionConfig,
+    check_keywords,
+    check_rules,
+    check_run_options,
+)
 from dragoman.session.ports import OutputRunPort, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
@@ -153,22 +160,16 @@ class Session:
                 self, prompt, output_type, max_rounds=max_rounds, **options
             )
             return output_run
-        deadline, idle_limit = options.get("deadline"), options.get("idle_limit")
-        for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
-            if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-                raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")
+        check_run_options(options)
         self.check_open()
         blocks = assemble(prompt, self.capabilities())
-        when_busy = options.get("when_busy", "queue")
-        if when_busy not in ("queue", "raise"):
-            raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
-        if when_busy == "raise" and (busy := self._run_queue.first) is not None:
+        if options.get("when_busy") == "raise" and (busy := self._run_queue.first) is not None:
             raise SessionBusy(f"session {self.id} is busy with run {busy.id}")
         run = Run(
             self,
             new_id(),
-            deadline=deadline,
-            idle_limit=idle_limit,
+            deadline=options.get("deadline"),
+            idle_limit=options.get("idle_limit"),
             heartbeat=options.get("heartbeat"),
             rules=check_rules(options.get("rules", ())),
             clock=self.clock,

@@ -40,7 +40,7 @@ def _field_types(owner: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. The same as the settings of these names in `config.py`, which says why each has its value."""
+    """Timeouts in seconds; the settings of the same names in `config.py` explain the defaults."""
 
     start_timeout: float = 60.0
     request_timeout: float = 120.0
@@ -109,7 +109,7 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
     command, *alternatives = preset.command_lines
     own = {name: value for name, value in os.environ.items() if preset.owns(name)}
     variables: dict[str, str | None] = {**own, **preset.env, **(env or {})}
-    known = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
+    environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
     return AgentSpec(
         command=command,
         alternatives=tuple(alternatives),
@@ -121,7 +121,7 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         read_files=preset.fs.read,
         write_files=preset.fs.write,
         terminals=preset.terminal,
-        auth_method=preset.auth_method(known),
+        auth_method=preset.auth_method(environment),
         shared=preset.shared,
         late_replay=any(quirk.id == "replay-after-load" for quirk in preset.quirks),
     )

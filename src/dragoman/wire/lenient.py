@@ -85,7 +85,7 @@ def encode(value: Any) -> bytes:
 
 
 def build_decoders(*types: Any) -> None:
-    """Build the decoders of these types now, while nobody waits for them."""
+    """Build the decoders of these types now, while nothing waits for them."""
     for type_ in types:
         _decoder(type_)
 

@@ -14,7 +14,7 @@ HIGH_WATER_BYTES = 256 * 1024
 
 
 class _Incoming(asyncio.Protocol):
-    """Collects the bytes that arrive; pauses the pipe while nobody reads."""
+    """Collects the bytes that arrive; pauses the pipe while nothing reads."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []

@@ -15,7 +15,7 @@ HIGH_WATER_BYTES = 64 * 1024
 class Transport(Protocol):
     """A two-way stream of bytes.
 
-    Promised: bytes arrive in order, each once. Bytes that nobody reads are not read ahead without limit: the other side
+    Promised: bytes arrive in order, each once. Unread bytes are not buffered without limit: the other side
     waits in its own write. Not promised: that one write is one read, that a read ends at a line, or that written bytes
     were seen by the other side.
     """
