@@ -30,7 +30,7 @@ async def test_a_missing_program_is_reported_with_its_install_command(tmp_path: 
         assert "install" in problem["actions"]
 
 
-def test_where_nothing_is_to_be_installed_there_is_no_line() -> None:
+def test_an_error_that_no_install_helps_has_no_install_line() -> None:
     for error in (ExitedAtStart("it ended"), CommandNotFound("its interpreter is gone", guidance="Install that.")):
         problem = failure_details(error)
         assert problem is not None

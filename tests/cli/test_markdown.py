@@ -91,7 +91,7 @@ def test_styles_are_those_of_the_terminal_and_no_colour_means_no_colour() -> Non
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60))
-def test_how_a_text_is_split_does_not_change_how_it_looks(sizes: list[int]) -> None:
+def test_the_split_of_a_text_does_not_change_its_display(sizes: list[int]) -> None:
     chunks, rest = [], DOCUMENT
     for size in sizes:
         chunks.append(rest[:size])

@@ -33,7 +33,7 @@ async def test_a_prompt_object_is_evaluated_within_what_was_configured(tmp_path:
     assert failed.value.result.stats.rounds == 2
 
 
-async def test_what_is_said_for_one_prompt_goes_before(tmp_path: Path) -> None:
+async def test_settings_of_one_prompt_override_those_of_the_adapter(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceeded):
         await adapter(tmp_path, budget=Budget(seconds=60)).evaluate("sleep 100", budget=Budget(seconds=1.5))
 

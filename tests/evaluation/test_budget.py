@@ -41,14 +41,14 @@ def test_usage_of_each_run_is_added_up(runs: list[int]) -> None:
     assert (spending.total.total_tokens or 0) == sum(runs)
 
 
-def test_a_figure_that_went_down_began_anew() -> None:
+def test_a_figure_that_decreased_started_again() -> None:
     after = usage_of_run(
         Usage(total_tokens=500, cost=dollars(2)), Usage(total_tokens=80, cost=dollars(0.5)), cumulative=True
     )
     assert (after.total_tokens, after.cost) == (80, dollars(0.5))
 
 
-def test_what_was_not_reported_stays_unknown() -> None:
+def test_a_figure_that_was_not_reported_stays_unknown() -> None:
     spending = Spending(Budget(tokens=10))
     spending.end_run(Usage())
     assert spending.total == Usage()

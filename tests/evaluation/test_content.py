@@ -55,7 +55,7 @@ def test_a_text_is_shown_as_it_is_and_other_values_as_json() -> None:
         (Drawing(), PNG + b"PNG", "image/png"),
     ],
 )
-def test_what_is_an_image_is_shown_as_one(given: Any, data: bytes, kind: str) -> None:
+def test_a_value_that_is_an_image_is_sent_as_an_image(given: Any, data: bytes, kind: str) -> None:
     assert shown(given) == (Picture(base64.b64encode(data).decode(), kind),)
     assert content_of(given, None).value == {"image": kind}
 
@@ -92,5 +92,5 @@ def test_the_limit_counts_what_the_agent_gets() -> None:
         content_of(PNG, None, len(PNG))
 
 
-def test_text_is_all_that_was_said() -> None:
+def test_text_has_all_messages_of_the_agent() -> None:
     assert Content(blocks=(Text("a"), Picture("", ""), Text("b"))).text == "a\nb"

@@ -90,7 +90,7 @@ async def test_a_list_travels_wrapped_and_arrives_as_a_list() -> None:
     assert response.output == [Item("A-1", 3)]
 
 
-async def test_a_bad_value_is_told_what_is_wrong_and_may_be_mended_in_the_same_round() -> None:
+async def test_the_agent_gets_the_errors_of_a_bad_value_and_may_correct_it_in_the_same_round() -> None:
     results: list[tuple[bool, str]] = []
 
     async def script(turn: Turn) -> None:
@@ -434,7 +434,7 @@ async def test_a_budget_of_tokens_that_is_used_up_after_a_round_allows_no_other(
     assert len(agent.all_heard("session/prompt")) == 1
 
 
-async def test_a_budget_that_is_found_used_up_when_all_is_done_is_told_in_the_stats() -> None:
+async def test_a_budget_that_is_exceeded_only_at_the_end_is_reported_in_the_stats() -> None:
     async def script(turn: Turn) -> object:
         await turn.say("7")
         return _usage(1200)
@@ -547,7 +547,7 @@ async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_foll
     assert decided[: len(own)] == ["rule"] * len(own)
 
 
-async def test_what_was_allowed_as_our_tool_is_no_approval_of_a_command_or_a_file(tmp_path: Path) -> None:
+async def test_allowing_a_tool_of_ours_approves_no_command_and_no_file(tmp_path: Path) -> None:
     """The agent may ask us next to run what it named as an argument."""
 
     def lookup(command: str) -> str:
@@ -585,7 +585,7 @@ async def test_it_may_write_under_the_allowed_paths_and_nowhere_else(tmp_path: P
         assert answers == {"src/a.py": "allow", "other/src/a.py": "reject", "a.py": "reject", "src/../a.py": "reject"}
 
 
-async def test_what_is_left_open_may_be_answered_by_the_caller(tmp_path: Path) -> None:
+async def test_requests_that_no_rule_decides_may_be_answered_by_the_caller(tmp_path: Path) -> None:
     async def script(turn: Turn) -> None:
         await turn.say(str(await turn.ask_permission("Deploy", kind="other")))
 
@@ -609,7 +609,7 @@ async def test_a_transient_failure_is_tried_again_in_a_new_session() -> None:
 
 
 @pytest.mark.parametrize("code", [-32602, -32000, -32001])
-async def test_what_is_not_transient_is_not_tried_again(code: int) -> None:
+async def test_an_error_that_is_not_transient_is_not_retried(code: int) -> None:
     async def script(turn: Turn) -> None:
         turn.refuse(code, "no")
 
@@ -622,7 +622,7 @@ async def test_what_is_not_transient_is_not_tried_again(code: int) -> None:
 @pytest.mark.parametrize(
     ("read_only", "after_side_effects", "attempts"), [(True, False, 2), (False, False, 1), (False, True, 2)]
 )
-async def test_nothing_is_tried_again_after_a_tool_with_side_effects_unless_told_so(
+async def test_nothing_is_retried_after_a_tool_with_side_effects_unless_requested(
     read_only: bool, after_side_effects: bool, attempts: int
 ) -> None:
     @tool(read_only=read_only)
@@ -692,14 +692,14 @@ def nothing() -> None:
         {"state": object()},
     ],
 )
-async def test_what_cannot_be_is_refused_before_the_agent_is_told_anything(options: dict[str, Any]) -> None:
+async def test_invalid_arguments_are_refused_before_anything_is_sent_to_the_agent(options: dict[str, Any]) -> None:
     agent = ScriptedAgent()
     with pytest.raises(InputError):
         await evaluated(agent, **options)
     assert not agent.all_heard("session/new")
 
 
-async def test_every_event_and_sign_of_life_is_told() -> None:
+async def test_every_event_and_heartbeat_is_reported() -> None:
     seen_events: list[events.Event] = []
     beats: list[None] = []
     await evaluated(ScriptedAgent(), on_event=seen_events.append, heartbeat=lambda: beats.append(None))
@@ -707,7 +707,7 @@ async def test_every_event_and_sign_of_life_is_told() -> None:
     assert beats
 
 
-async def test_who_stops_waiting_leaves_nothing_running() -> None:
+async def test_a_caller_that_stops_waiting_leaves_nothing_running() -> None:
     begun = asyncio.Event()
 
     async def script(turn: Turn) -> object:

@@ -189,14 +189,14 @@ async def test_a_budget_of_tool_calls_ends_it(stage: Stage) -> None:  # noqa: F8
     assert failed.value.used >= 3
 
 
-async def test_a_budget_of_tokens_ends_it_or_is_said_not_to_be_known(stage: Stage) -> None:  # noqa: F811
+async def test_a_budget_of_tokens_ends_the_run_or_is_reported_as_unknown(stage: Stage) -> None:  # noqa: F811
     # Gemini tells its tokens beside the protocol only.
     expected: type[DragomanError] = BudgetNotReported if stage.agent.id == "gemini" else BudgetExceeded
     with pytest.raises(expected, match="tokens"):
         await evaluated(stage, "[[say:Nothing yet.]]", output_type=int, budget=Budget(tokens=10))
 
 
-async def test_a_budget_of_cost_ends_it_or_is_said_not_to_be_known(stage: Stage) -> None:  # noqa: F811
+async def test_a_budget_of_cost_ends_the_run_or_is_reported_as_unknown(stage: Stage) -> None:  # noqa: F811
     # Of these only Claude tells what it costs: OpenCode does so where it knows the size of the model's context.
     expected: type[DragomanError] = BudgetExceeded if stage.agent.id == "claude" else BudgetNotReported
     with pytest.raises(expected, match="USD"):
@@ -209,7 +209,7 @@ async def test_a_budget_of_seconds_ends_it(stage: Stage) -> None:  # noqa: F811
     assert failed.value.result.stats.limit == "seconds"
 
 
-async def test_what_the_agent_wants_beside_is_refused_by_default(stage: Stage) -> None:  # noqa: F811
+async def test_other_requests_of_the_agent_are_refused_by_default(stage: Stage) -> None:  # noqa: F811
     script = f"{stage.agent.run('touch made.txt')}{handing_over(1)}"
     try:
         response = await evaluated(stage, script, output_type=int)

@@ -65,7 +65,7 @@ async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_asked_fo
     }
 
 
-async def test_what_concerns_all_stops_all() -> None:
+async def test_an_error_that_concerns_all_tasks_stops_all() -> None:
     def full(outcome: Outcome) -> None:
         raise OSError("no space left on device")
 
@@ -112,7 +112,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, data: bytes) -> 
     assert path.read_bytes() == data
 
 
-def test_what_is_no_file_is_refused_before_it_is_read() -> None:
+def test_a_path_that_is_no_file_is_refused_before_it_is_read() -> None:
     with pytest.raises(InputError, match="is not a regular file"), Results(Path("/dev/zero")):  # it would never end
         pass
 
@@ -130,7 +130,7 @@ def test_other_ends_of_lines_may_stand_in_a_prompt(tmp_path: Path) -> None:
     assert [task.prompt for task in read_tasks(path)] == ["a\u2028b\u0085c", "d"]
 
 
-async def test_what_a_function_of_the_user_raised_is_in_the_outcome_and_what_it_told_the_agent_is_not() -> None:
+async def test_an_exception_of_a_user_function_is_in_the_outcome_and_a_tool_error_is_not() -> None:
     def broken(sku: str) -> int:
         """Find an item."""
         raise KeyError(sku)
@@ -186,7 +186,7 @@ def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
         ([1, 2], {}, [1], "", "wrong"),
     ],
 )
-async def test_what_is_expected_is_the_output_or_without_a_schema_the_text(
+async def test_the_expected_value_is_compared_with_the_output_or_without_a_schema_with_the_text(
     expected: Any, schema: dict[str, Any] | None, output: Any, text: str, status: str
 ) -> None:
     async def answers(task: Task, agent: str) -> PromptResponse[Any]:

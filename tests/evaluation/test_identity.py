@@ -76,7 +76,7 @@ def test_a_tool_of_ours_is_known_whatever_its_arguments_are_called(request_: Per
     ],
     ids=lambda request: f"{request.name} {request.title} {request.kind} {request.tool_call_id}",
 )
-def test_what_only_looks_like_a_tool_of_ours_is_none(request_: PermissionRequest) -> None:
+def test_a_tool_that_only_looks_like_ours_is_not_ours(request_: PermissionRequest) -> None:
     assert not own(request_)
 
 
@@ -91,7 +91,7 @@ def test_what_only_looks_like_a_tool_of_ours_is_none(request_: PermissionRequest
         ({"title": "run it"}, None),
     ],
 )
-def test_a_call_that_is_told_of_is_counted_as_the_tool_it_names(call: dict[str, Any], tool: str | None) -> None:
+def test_a_reported_call_is_counted_as_the_tool_that_it_names(call: dict[str, Any], tool: str | None) -> None:
     event = events.ToolCall(**{**dict.fromkeys(events.ToolCall.__struct_fields__), "tool_call_id": "call_1", **call})
     assert [each for each in TOOLS if is_call_of(event, NAME, each)] == ([tool] if tool else [])
 

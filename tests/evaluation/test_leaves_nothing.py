@@ -87,7 +87,7 @@ async def test_evaluations_on_one_agent_leave_nothing(tmp_path: Path) -> None:
         await nothing_is_left_of(tmp_path, runtime, 20)
 
 
-async def test_what_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_aborted_evaluation_leaves_nothing(tmp_path: Path) -> None:
     await many(None, tmp_path, 1)
     async with nothing_left():
         for ticks in (0, 1, 5, 20, 100):

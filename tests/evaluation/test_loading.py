@@ -60,6 +60,6 @@ def test_functions_are_found_by_module_and_name(folder: Path, where: str, names:
         ("json", "defines no tool"),
     ],
 )
-def test_what_is_not_there_is_said(folder: Path, where: str, message: str) -> None:
+def test_a_tool_that_cannot_be_loaded_is_an_input_error(folder: Path, where: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_tools(where, folder=folder)

@@ -58,7 +58,7 @@ def test_a_text_without_json_has_none_unless_it_is_json_itself(text: str) -> Non
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 50_000, "[NaN]", "{'a': 1}", "", "```json\n{\n```", "nothing [yet"]
 )
-def test_what_only_looks_like_json_is_none(text: str) -> None:
+def test_text_that_only_looks_like_json_is_no_value(text: str) -> None:
     assert isinstance(last_json(text), NoJson)
 
 
@@ -96,7 +96,7 @@ def test_neither_a_piece_of_broken_json_nor_what_was_before_it_passes_for_the_an
         ("x" * 2_000_000 + "[1]", "is too long"),
     ],
 )
-def test_what_is_wrong_with_the_last_json_is_said(text: str, why: str) -> None:
+def test_the_error_names_the_fault_of_the_last_json(text: str, why: str) -> None:
     output = Output(shape_of(dict[str, int]))
     output.read(text)
     (problem,) = output.problems
@@ -124,7 +124,7 @@ def test_a_block_in_a_list_or_of_another_program_is_read_as_well() -> None:
         assert found.value == 7
 
 
-def test_what_stands_after_the_block_is_the_last() -> None:
+def test_json_after_the_block_is_the_last() -> None:
     found = last_json('```json\n{"a": 1}\n```\nor rather {"a": 2}')
     assert isinstance(found, ParsedJson)
     assert found.value == {"a": 2}
@@ -146,7 +146,7 @@ def test_a_value_of_an_earlier_round_does_not_count() -> None:
     assert output.problems == ("structured_output was not called, and there is no JSON in the answer",)
 
 
-def test_the_agent_is_told_the_schema_and_then_what_is_missing() -> None:
+def test_the_agent_gets_the_schema_and_then_the_missing_fields() -> None:
     shape = shape_of(dict[str, int])
     assert "structured_output" in instructions(shape, has_tool=True)
     assert "structured_output" not in instructions(shape, has_tool=False)

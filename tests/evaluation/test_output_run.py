@@ -35,7 +35,7 @@ async def test_a_session_is_asked_for_a_value_by_its_type() -> None:
             session.run("How many?", output_type=int, max_rounds=0)
 
 
-async def test_the_agent_is_told_of_no_tool_that_it_does_not_have() -> None:
+async def test_the_prompt_mentions_no_tool_that_the_agent_does_not_have() -> None:
     agent = ScriptedAgent(second_time)
     async with session_of(agent) as session:
         await session.run("How many?", output_type=int)
@@ -60,7 +60,7 @@ async def test_the_events_of_all_rounds_can_be_iterated_and_then_the_value_is_th
             pass
 
 
-async def test_who_leaves_the_loop_early_still_gets_the_value() -> None:
+async def test_a_caller_that_leaves_the_loop_early_still_gets_the_value() -> None:
     async with session_of(second_time) as session:
         run = OutputRun(session, "How many?", int)
         async for _ in run:
@@ -163,7 +163,7 @@ async def test_its_deadline_is_for_all_rounds() -> None:
     assert failed.value.result.stats.rounds == 2
 
 
-async def test_who_stops_waiting_cancels_it() -> None:
+async def test_a_caller_that_stops_waiting_cancels_the_run() -> None:
     async def script(turn: Turn) -> object:
         await turn.say("hm")
         return await turn.wait_cancelled()

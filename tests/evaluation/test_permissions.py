@@ -14,7 +14,7 @@ def matches(pattern: str, path: Path, workspace: Path) -> bool:
     return path_matches(pattern, resolve_path(str(path), Workspace(workspace)))
 
 
-def test_a_path_stands_for_itself_and_all_below_whatever_its_name_is_made_of(tmp_path: Path) -> None:
+def test_an_allowed_path_includes_everything_below_it_whatever_its_name(tmp_path: Path) -> None:
     for name in ("src", "a*b", "a[bc]d", "what?", "white space", "ünï"):
         (tmp_path / name).mkdir()
         (pattern,) = patterns_of([name], tmp_path)
@@ -26,7 +26,7 @@ def test_a_path_stands_for_itself_and_all_below_whatever_its_name_is_made_of(tmp
     assert not matches(patterns_of(["a[bc]d"], tmp_path)[0], tmp_path / "abd", tmp_path)
 
 
-def test_a_link_stands_for_what_it_leads_to(tmp_path: Path) -> None:
+def test_an_allowed_link_means_its_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     (pattern,) = patterns_of(["link"], tmp_path)

@@ -83,7 +83,7 @@ async def test_a_call_returns_the_value_as_structure_and_as_text_and_is_recorded
 
 
 @every_way
-async def test_an_exception_is_told_by_its_type_alone_and_a_tool_error_in_its_words(way: str) -> None:
+async def test_an_exception_is_reported_by_its_type_only_and_a_tool_error_with_its_text(way: str) -> None:
     @tool
     def secretive() -> str:
         raise ValueError("the password is hunter2")
@@ -136,7 +136,7 @@ async def test_an_unknown_tool_is_answered_with_those_that_there_are() -> None:
 
 
 @every_way
-async def test_progress_is_told_in_order_from_plain_and_async_functions(way: str) -> None:
+async def test_progress_is_reported_in_order_from_plain_and_async_functions(way: str) -> None:
     received: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -359,7 +359,7 @@ async def test_a_server_that_is_not_open_has_nothing_for_an_agent() -> None:
         assert gone.connect_ex(("127.0.0.1", port)) != 0
 
 
-async def test_a_port_that_is_taken_is_said_and_nothing_stays_open() -> None:
+async def test_a_port_that_is_in_use_is_reported_and_nothing_stays_open() -> None:
     async with ToolServer([lookup]) as server:
         port = int(server.url.rpartition(":")[2].partition("/")[0])
         async with nothing_left():

@@ -85,7 +85,7 @@ def test_slots_are_put_back_also_where_one_was_deleted() -> None:
     assert state == Slotted({"a": Item("a")})
 
 
-def test_what_a_frozen_dataclass_holds_is_put_back() -> None:
+def test_the_content_of_a_frozen_dataclass_is_restored() -> None:
     state = Frozen([1, 2])
     before = Snapshot(state)
     state.items.clear()
@@ -164,7 +164,7 @@ def test_a_state_that_holds_itself_is_no_endless_walk() -> None:
     assert state["self"] is state
 
 
-def test_what_cannot_be_taken_back_is_kept_as_it_is() -> None:
+def test_a_value_that_cannot_be_restored_stays_as_it_is() -> None:
     lock = threading.Lock()
     state = {"lock": lock, "count": 1}
     before = Snapshot(state)
@@ -194,7 +194,7 @@ _JSON = st.recursive(
 
 @settings(deadline=None)  # the machine may be busy
 @given(state=st.dictionaries(st.text(max_size=2), _JSON, max_size=4), data=st.data())
-def test_whatever_was_done_to_it_a_state_is_as_it_was(state: dict[str, Any], data: st.DataObject) -> None:
+def test_a_state_is_restored_whatever_was_done_to_it(state: dict[str, Any], data: st.DataObject) -> None:
     expected = msgspec.json.encode(state)
     before = Snapshot(state)
     for _ in range(data.draw(st.integers(1, 5))):

@@ -113,7 +113,7 @@ def _references(part: Any) -> list[str]:
     return own + [name for each in part.values() for name in _references(each)]
 
 
-def test_all_that_is_wrong_with_the_arguments_is_said_at_once_and_where() -> None:
+def test_all_errors_of_the_arguments_are_reported_at_once_with_their_paths() -> None:
     wrong = {**ARGUMENTS, "text": 5, "point": {"x": "one"}, "how": "later"}
     del wrong["when"]
     with pytest.raises(Invalid) as refused:
@@ -268,7 +268,7 @@ def odd(value: Callable[[], int]) -> None: ...
         (lambda: returning(Callable[[], int]), "the result of the tool 'made'"),
     ],
 )
-def test_what_can_be_no_tool_is_refused_with_a_reason(make: Callable[[], Any], message: str) -> None:
+def test_a_function_that_cannot_be_a_tool_is_refused_with_a_reason(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

@@ -86,7 +86,7 @@ async def hear(process: asyncio.subprocess.Process) -> dict[str, object]:
     return heard
 
 
-async def test_what_an_agent_says_over_stdio_reaches_the_server_in_this_process() -> None:
+async def test_messages_of_an_agent_over_stdio_reach_the_server_in_this_process() -> None:
     async with nothing_left(), ToolServer([lookup]) as server, shim(server) as process:
         await say(process, INITIALIZE)
         assert (await hear(process))["id"] == 1
@@ -187,7 +187,7 @@ async def test_a_shim_whose_server_is_gone_says_so() -> None:
         b"x" * 70_000,
     ],
 )
-async def test_whoever_does_not_begin_with_the_token_gets_nothing(greeting: bytes) -> None:
+async def test_a_connection_that_does_not_begin_with_the_token_gets_nothing(greeting: bytes) -> None:
     async with ToolServer([lookup]) as server:
         port = int(shim_entry(server).args[-1])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -35,7 +35,7 @@ def as_(plain: bool, function: Any) -> Any:
 
 
 @plain_or_async
-async def test_what_went_well_stays(plain: bool) -> None:
+async def test_changes_of_a_successful_call_stay(plain: bool) -> None:
     state = {"count": 1}
 
     def add() -> str:
@@ -48,7 +48,9 @@ async def test_what_went_well_stays(plain: bool) -> None:
 
 @plain_or_async
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, StopIteration])
-async def test_what_failed_is_undone_and_ends_nothing_but_the_call(plain: bool, raised: type[BaseException]) -> None:
+async def test_changes_of_a_failed_call_are_undone_and_only_the_call_ends(
+    plain: bool, raised: type[BaseException]
+) -> None:
     state = {"count": 1}
 
     def fail() -> None:

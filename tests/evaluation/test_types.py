@@ -164,7 +164,7 @@ def test_a_value_goes_through_json_and_back(name: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_an_agent_is_told_is_an_object(name: str) -> None:
+def test_the_schema_for_an_agent_is_an_object(name: str) -> None:
     schema = shape_of(TABLE[name][0]).object_schema
     assert schema["type"] == "object"
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -179,7 +179,7 @@ def test_what_an_agent_is_told_is_an_object(name: str) -> None:
         max_leaves=6,
     ),
 )
-def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, junk: Any) -> None:
+def test_a_decoded_value_fits_the_schema_and_any_other_has_an_error(type_: str, junk: Any) -> None:
     shape = shape_of(TABLE[type_][0])
     fits = jsonschema.Draft202012Validator(shape.schema).is_valid(junk)
     try:
@@ -224,7 +224,7 @@ def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, jun
         (dict[str, int], {"a b": "x"}, ['["a b"]: expected integer, got "x"']),
     ],
 )
-def test_a_bad_value_is_told_what_is_wrong_and_where(type_: Any, value: Any, messages: list[str]) -> None:
+def test_the_errors_of_a_bad_value_have_their_paths(type_: Any, value: Any, messages: list[str]) -> None:
     with pytest.raises(Invalid) as failed:
         decode(type_, value)
     assert sorted(map(str, failed.value.problems)) == sorted(messages)
@@ -245,7 +245,7 @@ def test_unknown_fields_are_ignored_also_where_the_class_forbids_them(type_: Any
     assert decode(type_, value) == known
 
 
-def test_what_a_pydantic_validator_objects_to_is_told_with_its_place() -> None:
+def test_the_objection_of_a_pydantic_validator_has_its_path() -> None:
     class Even(pydantic.BaseModel):
         number: int
 
@@ -270,7 +270,7 @@ def test_a_path_in_a_wrapped_value_begins_where_the_agent_put_it() -> None:
 
 
 @pytest.mark.parametrize("type_", [object(), "Item", lambda: 3, type("Odd", (), {})])
-def test_a_type_that_cannot_be_said_is_refused_by_name(type_: Any) -> None:
+def test_a_type_without_a_schema_is_refused_by_name(type_: Any) -> None:
     with pytest.raises(InputError):
         schema_of(type_)
 
@@ -316,13 +316,13 @@ def test_a_value_that_is_nested_without_end_is_refused_in_words() -> None:
         decode(nested, deep)
 
 
-def test_what_json_has_no_word_for_cannot_be_encoded() -> None:
+def test_a_value_that_json_cannot_express_cannot_be_encoded() -> None:
     with pytest.raises(InputError, match="object"):
         encode({"a": object()})
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_in_json_goes_neither_in_nor_out(number: float) -> None:
+def test_a_number_that_json_does_not_have_is_neither_decoded_nor_encoded(number: float) -> None:
     for type_ in (float, Any, {"type": "number"}):
         with pytest.raises(Invalid, match="is not a number in JSON"):
             decode(type_, number)

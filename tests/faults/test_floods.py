@@ -109,7 +109,7 @@ async def test_a_flood_without_end_is_ended_by_the_cancel(neighbour: Neighbour, 
 
 
 @pytest.mark.parametrize("behaviour", ["endless_updates", "endless_large_updates"])
-async def test_a_flood_into_a_reader_that_stands_still_waits_in_the_pipe(
+async def test_a_flood_to_a_reader_that_does_not_read_waits_in_the_pipe(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
 ) -> None:
     async with untouched(neighbour), rogue(behaviour, limits=QUICK_CANCEL) as runtime:

@@ -187,7 +187,7 @@ LOCK = Lock()
     ],
     ids=["full", "read-only", "locked"],
 )
-async def test_a_journal_that_cannot_be_written_ends_the_run_and_loses_nothing_of_what_was_told(
+async def test_a_journal_that_cannot_be_written_ends_the_run_and_loses_nothing_that_was_delivered(
     faulty: FaultyJournal,
     strike: Act,
     mend: Act,

@@ -62,7 +62,7 @@ async def kill_once(folder: Path, chance: random.Random) -> int:
     return int(lines[-1]) if lines and rest.endswith(b"\n") else chunk_count
 
 
-async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> None:
+async def test_a_killed_hub_leaves_a_prefix_of_the_frames(tmp_path: Path) -> None:
     chance = random.Random(20)
     for number in range(KILLS):
         folder = tmp_path / str(number)
@@ -83,7 +83,7 @@ async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> 
                 assert await all_rows(hub.journal) == rows
 
 
-async def test_what_a_living_process_runs_is_left_alone_when_another_looks(tmp_path: Path) -> None:
+async def test_runs_of_a_living_process_are_left_alone_when_another_process_looks(tmp_path: Path) -> None:
     async def script(turn: Turn) -> str:
         await turn.say("on and on")
         return await turn.wait_cancelled()

@@ -50,7 +50,7 @@ async def test_a_cancel_answers_all_of_300_questions(neighbour: Neighbour, tmp_p
         assert (await session.run("go")).text == "fine"
 
 
-async def test_the_end_of_an_agent_is_heard_of_while_more_questions_are_open_than_are_served(
+async def test_the_end_of_an_agent_is_noticed_while_more_questions_are_open_than_are_served(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
     async def nobody(request: PermissionRequest) -> None:
@@ -89,7 +89,7 @@ async def test_files_of_others_are_neither_read_nor_written(neighbour: Neighbour
         assert (await session.run("go")).text == "7 of 7 refused"
 
 
-async def test_a_cancel_answers_the_question_that_waits_and_keeps_what_is_said_after_it(
+async def test_a_cancel_answers_the_pending_question_and_keeps_the_later_text(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
     question_came = asyncio.Event()

@@ -94,7 +94,7 @@ async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -
             await hub.command(requests.SessionPrompt(session_id=owned.id, text="goodbye", command_id="c1"))
 
 
-async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_session_that_no_process_has_open_takes_no_commands(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)
@@ -140,7 +140,7 @@ async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path
 
 
 @pytest.mark.parametrize("prompt", ["slow 50", "stream 1"])
-async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
+async def test_a_queued_prompt_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
@@ -167,7 +167,7 @@ async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_
         assert await texts(hub, owned.id) == ["slow 50", "stream 1", "stream 2"]
 
 
-async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_prompts_that_were_queued_when_the_process_died_are_found_again(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
@@ -182,7 +182,7 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
             assert (await hub.journal.command_state("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 
 
-async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_queued_prompts_are_found_again_as_they_were_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
@@ -209,7 +209,7 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
             assert await hub.journal.pending_commands(owned.id) == []
 
 
-async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_the_text_of_a_run_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         for text in ("stream 3", "stream 4"):
@@ -343,7 +343,7 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
             await owner.wait()
 
 
-async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_command_of_a_newer_dragoman_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         sent = Command(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')

@@ -90,7 +90,7 @@ async def test_a_journaled_session_keeps_the_promises_of_any(check: Check, tmp_p
 # -- kept before it is told
 
 
-async def test_nothing_is_told_before_it_is_kept() -> None:
+async def test_nothing_is_delivered_before_it_is_stored() -> None:
     journal = StallingJournal("agent_message_chunk")
 
     async def script(turn: Turn) -> None:
@@ -164,7 +164,7 @@ async def test_a_note_that_the_full_disk_does_not_take_fails_before_and_after_th
 # -- what is kept
 
 
-async def test_everything_that_was_said_is_kept_verbatim_and_in_order() -> None:
+async def test_every_frame_is_stored_verbatim_and_in_order() -> None:
     journal = MemoryJournal()
     odd = b'{"jsonrpc":"2.0","method":"_vendor/odd",  "params":{"sessionId":"%s","x":[1, 2]},"_meta":{"a":1}}\n'
 
@@ -254,7 +254,7 @@ def all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-async def test_what_the_agent_says_of_itself_is_kept_with_the_connection() -> None:
+async def test_the_agents_name_and_capabilities_are_stored_with_the_connection() -> None:
     journal = MemoryJournal()
     agent = ScriptedAgent(capabilities={"loadSession": True}, initialize={"agentInfo": {"name": "a", "version": "1"}})
     async with journaled_session(agent, journal):
@@ -267,7 +267,7 @@ async def test_what_the_agent_says_of_itself_is_kept_with_the_connection() -> No
 # -- coming back
 
 
-async def test_a_session_goes_on_in_another_process_with_all_that_was_said(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_session_continues_in_another_process_with_its_whole_history(new_hub: NewHub, tmp_path: Path) -> None:
     async with new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
         await session.run("hello")
         first, texts_sent = session.id, [message.text for message in session.fold.messages]
@@ -283,7 +283,7 @@ async def test_a_session_goes_on_in_another_process_with_all_that_was_said(new_h
         assert await verify(hub.journal) == []
 
 
-async def test_a_history_that_is_told_again_adds_nothing(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_replayed_history_adds_nothing(new_hub: NewHub, tmp_path: Path) -> None:
     async with new_hub() as hub, AgentRuntime(demo_spec(tmp_path), journal_client=hub.journal_client) as runtime:
         async with await runtime.open_session(config(workspace=Workspace(tmp_path))) as session:
             await session.run("hello")

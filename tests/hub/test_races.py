@@ -60,7 +60,7 @@ async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub
         assert await texts(hub, owned.id) == ["hello"]
 
 
-async def test_a_session_that_is_open_is_not_opened_anew_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_an_open_session_is_not_opened_again_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         assert await hub.continue_session(owned.id, anyway=False) is owned
@@ -118,7 +118,7 @@ async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_
         assert again.queue.paused
 
 
-async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(
+async def test_other_commands_to_a_session_that_is_being_opened_are_refused_permanently(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
@@ -234,7 +234,7 @@ async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tm
         assert await texts(hub, session.id) == ["slow 3", "stream 2"]
 
 
-async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
+async def test_a_defect_in_carrying_out_a_command_is_reported_and_stops_nothing(
     new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
@@ -289,7 +289,9 @@ async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path:
         assert [queued.id for queued in owned.queue] == ["three", "two", "one"]
 
 
-async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_caller_that_waits_for_a_command_learns_that_the_session_was_closed(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         waiting = owned._expect("one that is on its way")
@@ -298,7 +300,7 @@ async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(ne
             await waiting
 
 
-async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_an_id_that_two_commands_use_at_once_means_the_first_one(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         texts_sent = ["stream 1", "stream 2"]
@@ -316,7 +318,7 @@ async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: New
         assert await texts(hub, owned.id) == [first]
 
 
-async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewhere(
+async def test_a_session_that_is_being_closed_here_is_not_reported_as_open_elsewhere(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:

@@ -41,7 +41,7 @@ async def begun(client: JournalClient) -> SessionHandle:
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method: str) -> None:
+async def test_an_unchanged_history_adds_nothing_and_is_not_reported(method: str) -> None:
     journal = MemoryJournal()
     client = await journal_client_of(journal)
     handle = await begun(client)
@@ -57,7 +57,7 @@ async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: str) -> None:
+async def test_a_history_that_differs_is_reported_in_the_next_run_and_stored(method: str) -> None:
     journal = MemoryJournal()
     client = await journal_client_of(journal)
     handle = await begun(client)
@@ -79,7 +79,7 @@ async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: s
     assert await verify(journal) == []
 
 
-async def test_what_differs_is_kept_also_where_no_prompt_follows() -> None:
+async def test_a_difference_is_stored_also_if_no_prompt_follows() -> None:
     journal = MemoryJournal()
     client = await journal_client_of(journal)
     handle = await begun(client)
@@ -90,7 +90,9 @@ async def test_what_differs_is_kept_also_where_no_prompt_follows() -> None:
 
 
 @pytest.mark.parametrize(("method", "forgotten"), [("session/load", ["go"]), ("session/resume", [])])
-async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str, forgotten: list[str]) -> None:
+async def test_an_agent_that_replays_nothing_on_load_has_forgotten_the_history(
+    method: str, forgotten: list[str]
+) -> None:
     journal = MemoryJournal()
     client = await journal_client_of(journal)
     handle = await begun(client)

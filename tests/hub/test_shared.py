@@ -89,7 +89,7 @@ async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_
         await until(hub, third, idle)
 
 
-async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_caller_that_gives_up_opening_does_not_cancel_it_for_others(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
         other = asyncio.create_task(hub.start_session("demo", config(tmp_path), "other"))

@@ -24,7 +24,7 @@ def test_the_palette_opens_the_view_that_is_typed(person: Person) -> None:
     expect(person.page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_keys_are_heard_from_the_moment_there_is_something_to_see(person: Person) -> None:
+def test_keys_work_from_the_moment_the_page_is_drawn(person: Person) -> None:
     person.page.add_init_script("""
         new MutationObserver((_, watching) => {
             if (document.querySelector("main h1") === null) return;

@@ -111,7 +111,7 @@ def test_a_session_is_closed_continued_and_deleted(person: Person) -> None:
     person.sees("Welcome to Dragoman")
 
 
-def test_where_the_last_session_is_deleted_elsewhere_one_is_welcomed_again(
+def test_the_start_page_returns_when_the_last_session_is_deleted_elsewhere(
     browser: Browser, server: Server, person: Person
 ) -> None:
     session = person.start_session()

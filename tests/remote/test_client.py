@@ -56,7 +56,7 @@ async def test_a_server_that_is_not_there_is_a_clear_error() -> None:
     await client.close()
 
 
-async def test_what_is_no_dragoman_server_is_a_clear_error() -> None:
+async def test_a_server_that_is_not_dragoman_is_a_clear_error() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno")
@@ -69,7 +69,7 @@ async def test_what_is_no_dragoman_server_is_a_clear_error() -> None:
         await client.close()
 
 
-async def test_what_cannot_cross_is_said_and_not_left_out(client: Client, folder: Path) -> None:
+async def test_an_option_that_does_not_work_remotely_is_an_error(client: Client, folder: Path) -> None:
     given: dict[str, Any] = {"env": {"A": "b"}, "mcp_servers": ["one"], "rules": ["one"], "limits": 1}
     for name, value in given.items():
         with pytest.raises(InputError, match=f"{name} is not available for a session on a server"):

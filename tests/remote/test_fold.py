@@ -40,7 +40,7 @@ def facts_of(result: list[FoldedFrame | None]) -> list[Fact]:
     return [fact for one in result if one is not None for fact in one.facts]
 
 
-def test_a_frame_that_is_told_again_counts_once() -> None:
+def test_a_frame_that_is_sent_again_counts_once() -> None:
     once, often = RemoteFold("s1"), RemoteFold("s1")
     talk = frames()
     result = [once.add(frame) for frame in talk]
@@ -56,7 +56,7 @@ def test_equal_words_are_not_taken_for_the_same() -> None:
     assert [fact.text for fact in result if isinstance(fact, TextAdded)] == ["One ", "One "]
 
 
-def test_each_frame_is_told_in_its_run() -> None:
+def test_each_frame_is_delivered_in_its_run() -> None:
     heard = RemoteFold("s1")
     result = [one for frame in frames() if (one := heard.add(frame)) is not None]
     assert [one.run_id for one in result] == [None, "r1", "r1", "r1", "r1", "r1"]
@@ -71,7 +71,7 @@ def test_a_frame_that_is_not_shown_is_counted() -> None:
     assert heard.count == len(TALK)
 
 
-def test_the_next_connection_of_the_agent_counts_anew() -> None:
+def test_the_next_connection_of_the_agent_counts_from_one() -> None:
     heard = RemoteFold("s1")
     request = '{"jsonrpc":"2.0","id":7,"method":"terminal/wait_for_exit","params":{"sessionId":"a","terminalId":"t"}}'
     for frame in frames():

@@ -124,7 +124,7 @@ PROGRAMS: dict[str, tuple[Program, OnPermission | None]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-async def test_a_program_is_told_the_same_here_and_on_a_server(name: str, client: Client, tmp_path: Path) -> None:
+async def test_a_program_gets_the_same_events_here_and_on_a_server(name: str, client: Client, tmp_path: Path) -> None:
     program, on_permission = PROGRAMS[name]
     here, there = tmp_path / "here" / "work", tmp_path / "there" / "work"
     for folder in (here, there):
@@ -168,7 +168,7 @@ async def test_a_snapshot_has_the_same_settings_here_and_on_a_server(client: Cli
     assert (here["mode"], here["reasoning_effort"], here["network"]) == ("plan", "high", False)
 
 
-async def test_a_crash_is_told_with_the_agents_last_words(client: Client, folder: Path) -> None:
+async def test_a_crash_is_reported_with_the_agents_last_lines(client: Client, folder: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         with pytest.raises(AgentCrashed, match="exit code 3") as failure:
             await session.run("crash")
@@ -178,7 +178,7 @@ async def test_a_crash_is_told_with_the_agents_last_words(client: Client, folder
         assert (await session.run("hello")).status == "success"
 
 
-async def test_what_goes_with_a_prompt_crosses(client: Client, folder: Path) -> None:
+async def test_attachments_of_a_prompt_reach_the_server(client: Client, folder: Path) -> None:
     (folder / "note.txt").write_text("The code word is heliotrope.")
     async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         result = await session.run(

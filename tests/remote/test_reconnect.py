@@ -52,7 +52,7 @@ async def test_a_connection_that_breaks_at_any_point_loses_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("way", ["lost", "heard"])
-async def test_what_was_under_way_when_the_connection_broke_is_done_once(
+async def test_a_request_under_way_when_the_connection_broke_is_carried_out_once(
     way: Literal["lost", "heard"], server: RealServer, folder: Path
 ) -> None:
     async with asyncio.timeout(TIMEOUT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:

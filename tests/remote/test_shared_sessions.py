@@ -48,7 +48,9 @@ def received(heard: Heard, run_id: str) -> list[Event]:
     return [event for event in heard.events if event.run_id == run_id]
 
 
-async def test_who_attaches_is_told_the_same_as_who_opened(server: RealServer, client: Client, folder: Path) -> None:
+async def test_a_client_that_attaches_gets_the_same_events_as_the_one_that_opened(
+    server: RealServer, client: Client, folder: Path
+) -> None:
     heard = Heard()
     async with asyncio.timeout(TIMEOUT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         await session.run("hello")
@@ -66,7 +68,9 @@ async def test_who_attaches_is_told_the_same_as_who_opened(server: RealServer, c
         assert (await session.run("hello")).status == "success"
 
 
-async def test_who_attaches_while_it_runs_is_told_its_end(server: RealServer, client: Client, folder: Path) -> None:
+async def test_a_client_that_attaches_during_a_run_gets_its_end(
+    server: RealServer, client: Client, folder: Path
+) -> None:
     heard = Heard()
     async with asyncio.timeout(TIMEOUT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         run = session.run("slow 1000")

@@ -62,7 +62,7 @@ def test_a_link_that_replaces_the_file_is_an_error_to_read_and_is_replaced_by_a_
     assert not (inside / "file").is_symlink()
 
 
-def test_what_is_missing_has_a_place_and_is_made_with_its_folders(inside: Path) -> None:
+def test_a_missing_file_has_a_path_and_is_created_with_its_folders(inside: Path) -> None:
     with Workspace(inside).pin(inside / "a" / "b" / "c") as place:
         assert place.path == inside / "a" / "b" / "c"
         assert place.status() is None
@@ -115,7 +115,7 @@ def test_a_link_that_replaces_a_missing_folder_is_not_followed(inside: Path, tmp
         ("/missing/x", OutsideWorkspace),
     ],
 )
-def test_where_no_file_can_be_there_is_no_place_and_nothing_stays_open(
+def test_a_path_that_cannot_be_a_file_is_refused_and_nothing_stays_open(
     inside: Path, path: str, problem: type[Exception]
 ) -> None:
     (inside / "file").touch()
