@@ -12,6 +12,7 @@ broken. The agent behind it is the demo agent, or one that answers these prompts
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -56,14 +57,26 @@ CHECKS: list[Check] = []
 
 
 def _check(function: Check) -> Check:
+    """Add a check, with a time limit."""
+
+    @functools.wraps(function)
     async def limited(subject: Subject) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             await function(subject)
 
-    limited.__name__ = function.__name__
-    limited.__doc__ = function.__doc__
     CHECKS.append(limited)
     return limited
+
+
+def _session_check(function: Callable[[SessionPort], Awaitable[None]]) -> Check:
+    """Add a check that needs one open session."""
+
+    @functools.wraps(function)
+    async def on_session(subject: Subject) -> None:
+        async with _session(subject) as session:
+            await function(session)
+
+    return _check(on_session)
 
 
 @asynccontextmanager
@@ -84,9 +97,9 @@ async def _all(run: RunPort) -> list[Event]:
 def _raising(kind: type[DragomanError], saying: str = "") -> Iterator[None]:
     try:
         yield
-    except kind as problem:
-        if saying not in str(problem):
-            raise AssertionError(f"{saying!r} is not in {problem}") from problem
+    except kind as error:
+        if saying not in str(error):
+            raise AssertionError(f"{saying!r} is not in {error}") from error
         return
     raise AssertionError(f"{kind.__name__} should have been raised")
 
@@ -102,146 +115,133 @@ async def _failure(run: RunPort) -> DragomanError:
 # -- events
 
 
-@_check
-async def a_run_is_told_from_started_to_completed(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("hello")
-        seen_events = await _all(run)
-        assert isinstance(seen_events[0], events.RunStarted), seen_events[0]
-        assert isinstance(seen_events[-1], events.RunCompleted), seen_events[-1]
-        assert [event.type for event in seen_events].count("run.completed") == 1
-        assert {event.session_id for event in seen_events} == {session.id}
-        assert {event.run_id for event in seen_events} == {run.id}
-        assert all(before.time <= after.time for before, after in itertools.pairwise(seen_events))
-        assert run.done
+@_session_check
+async def events_go_from_started_to_completed(session: SessionPort) -> None:
+    run = session.run("hello")
+    seen_events = await _all(run)
+    assert isinstance(seen_events[0], events.RunStarted), seen_events[0]
+    assert isinstance(seen_events[-1], events.RunCompleted), seen_events[-1]
+    assert [event.type for event in seen_events].count("run.completed") == 1
+    assert {event.session_id for event in seen_events} == {session.id}
+    assert {event.run_id for event in seen_events} == {run.id}
+    assert all(before.time <= after.time for before, after in itertools.pairwise(seen_events))
+    assert run.done
 
 
-@_check
-async def every_word_comes_in_order_and_before_the_end(subject: Subject) -> None:
-    async with _session(subject) as session:
-        seen_events = await _all(session.run("stream 500"))
-        texts = [event.text for event in seen_events if isinstance(event, events.AssistantDelta)]
-        messages = [event.text for event in seen_events if isinstance(event, events.AssistantMessage)]
-        completed = seen_events[-1]
-        assert isinstance(completed, events.RunCompleted)
-        assert "".join(texts) == "".join(f"chunk {number}\n" for number in range(1, 501))
-        assert "".join(messages) == "".join(texts)
-        assert completed.text.strip() == "".join(texts).strip()
-        assert completed.status == "success"
+@_session_check
+async def all_text_comes_in_order_and_before_the_end(session: SessionPort) -> None:
+    seen_events = await _all(session.run("stream 500"))
+    texts = [event.text for event in seen_events if isinstance(event, events.AssistantDelta)]
+    messages = [event.text for event in seen_events if isinstance(event, events.AssistantMessage)]
+    completed = seen_events[-1]
+    assert isinstance(completed, events.RunCompleted)
+    assert "".join(texts) == "".join(f"chunk {number}\n" for number in range(1, 501))
+    assert "".join(messages) == "".join(texts)
+    assert completed.text.strip() == "".join(texts).strip()
+    assert completed.status == "success"
 
 
-@_check
-async def thoughts_are_told_apart_from_words(subject: Subject) -> None:
-    async with _session(subject) as session:
-        seen_events = await _all(session.run("think"))
-        thought = "".join(event.text for event in seen_events if isinstance(event, events.ReasoningDelta))
-        whole = [event.text for event in seen_events if isinstance(event, events.ReasoningMessage)]
-        assert thought
-        assert "".join(whole) == thought
-        assert any(isinstance(event, events.AssistantMessage) for event in seen_events)
+@_session_check
+async def thoughts_are_separate_from_text(session: SessionPort) -> None:
+    seen_events = await _all(session.run("think"))
+    thought = "".join(event.text for event in seen_events if isinstance(event, events.ReasoningDelta))
+    whole = [event.text for event in seen_events if isinstance(event, events.ReasoningMessage)]
+    assert thought
+    assert "".join(whole) == thought
+    assert any(isinstance(event, events.AssistantMessage) for event in seen_events)
 
 
-@_check
-async def each_tool_call_is_told_once_and_then_its_result(subject: Subject) -> None:
-    async with _session(subject) as session:
-        seen_events = await _all(session.run("tools"))
-        called = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolCall)]
-        ended = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolResult)]
-        assert called
-        assert len(set(called)) == len(called)
-        assert sorted(called) == sorted(ended)
-        for tool_call_id in called:
-            of_it = [event.type for event in seen_events if getattr(event, "tool_call_id", None) == tool_call_id]
-            assert of_it.index("tool.call") < of_it.index("tool.result")
+@_session_check
+async def each_tool_call_is_reported_once_and_then_its_result(session: SessionPort) -> None:
+    seen_events = await _all(session.run("tools"))
+    called = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolCall)]
+    ended = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolResult)]
+    assert called
+    assert len(set(called)) == len(called)
+    assert sorted(called) == sorted(ended)
+    for tool_call_id in called:
+        of_it = [event.type for event in seen_events if getattr(event, "tool_call_id", None) == tool_call_id]
+        assert of_it.index("tool.call") < of_it.index("tool.result")
 
 
-@_check
-async def a_plan_is_told_whole_each_time(subject: Subject) -> None:
-    async with _session(subject) as session:
-        plans = [event for event in await _all(session.run("plan")) if isinstance(event, events.PlanUpdated)]
-        assert plans
-        assert len({len(plan.entries) for plan in plans}) == 1
-        assert all(entry.status == "completed" for entry in plans[-1].entries)
+@_session_check
+async def each_plan_event_has_the_whole_plan(session: SessionPort) -> None:
+    plans = [event for event in await _all(session.run("plan")) if isinstance(event, events.PlanUpdated)]
+    assert plans
+    assert len({len(plan.entries) for plan in plans}) == 1
+    assert all(entry.status == "completed" for entry in plans[-1].entries)
 
 
-@_check
-async def events_carry_the_agents_own_words(subject: Subject) -> None:
-    async with _session(subject) as session:
-        seen_events = await _all(session.run("hello"))
-        delta = next(event for event in seen_events if isinstance(event, events.AssistantDelta))
-        assert delta.raw["sessionUpdate"] == "agent_message_chunk"
-        assert delta.raw["content"]["text"] == delta.text
+@_session_check
+async def events_have_the_agents_raw_update(session: SessionPort) -> None:
+    seen_events = await _all(session.run("hello"))
+    delta = next(event for event in seen_events if isinstance(event, events.AssistantDelta))
+    assert delta.raw["sessionUpdate"] == "agent_message_chunk"
+    assert delta.raw["content"]["text"] == delta.text
 
 
 # -- results
 
 
-@_check
-async def a_run_can_be_awaited_without_looking_at_its_events(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("stream 20000")
-        result = await run
-        assert result.status == "success"
-        assert result.stop_reason == "end_turn"
-        assert result.text.count("chunk") == 20000
-        assert (result.run_id, result.session_id) == (run.id, session.id)
-        assert await run == result == await run.result()
+@_session_check
+async def a_run_can_be_awaited_without_its_events(session: SessionPort) -> None:
+    run = session.run("stream 20000")
+    result = await run
+    assert result.status == "success"
+    assert result.stop_reason == "end_turn"
+    assert result.text.count("chunk") == 20000
+    assert (result.run_id, result.session_id) == (run.id, session.id)
+    assert await run == result == await run.result()
 
 
-@_check
-async def events_are_iterated_once(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("hello")
-        seen_events = await _all(run)
-        assert (await run).text == seen_events[-1].text  # type: ignore[union-attr]  # the last is run.completed
-        with _raising(InputError):
-            await _all(run)
+@_session_check
+async def events_are_iterated_once(session: SessionPort) -> None:
+    run = session.run("hello")
+    seen_events = await _all(run)
+    assert (await run).text == seen_events[-1].text  # type: ignore[union-attr]  # the last is run.completed
+    with _raising(InputError):
+        await _all(run)
 
 
-@_check
-async def who_stops_looking_early_still_gets_the_result(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("stream 30000")
-        async for event in run:
-            if isinstance(event, events.AssistantDelta):
-                break
-        assert (await run).text.count("chunk") == 30000
+@_session_check
+async def the_result_is_complete_if_iteration_stops_early(session: SessionPort) -> None:
+    run = session.run("stream 30000")
+    async for event in run:
+        if isinstance(event, events.AssistantDelta):
+            break
+    assert (await run).text.count("chunk") == 30000
 
 
-@_check
-async def a_run_that_stopped_early_raises_with_what_it_brought(subject: Subject) -> None:
-    async with _session(subject) as session:
-        failure = await _failure(session.run("refuse"))
-        assert isinstance(failure, StoppedEarly)
-        assert failure.stop_reason == "refusal"
-        assert failure.result.status == "error"
-        assert failure.result.text
+@_session_check
+async def a_run_that_stopped_early_raises_with_its_result(session: SessionPort) -> None:
+    failure = await _failure(session.run("refuse"))
+    assert isinstance(failure, StoppedEarly)
+    assert failure.stop_reason == "refusal"
+    assert failure.result.status == "error"
+    assert failure.result.text
 
 
-@_check
-async def a_failed_run_leaves_the_session_usable(subject: Subject) -> None:
-    async with _session(subject) as session:
-        failure = await _failure(session.run("error"))
-        assert isinstance(failure, RequestFailed)
-        assert failure.category == "transient"
-        seen_events = await _all(session.run("error"))
-        assert [event.type for event in seen_events[-2:]] == ["error", "run.completed"]
-        assert session.status() == "idle"
-        assert (await session.run("hello")).status == "success"
+@_session_check
+async def a_failed_run_leaves_the_session_usable(session: SessionPort) -> None:
+    failure = await _failure(session.run("error"))
+    assert isinstance(failure, RequestFailed)
+    assert failure.category == "transient"
+    seen_events = await _all(session.run("error"))
+    assert [event.type for event in seen_events[-2:]] == ["error", "run.completed"]
+    assert session.status() == "idle"
+    assert (await session.run("hello")).status == "success"
 
 
-@_check
-async def an_end_without_a_word_is_a_failure(subject: Subject) -> None:
-    async with _session(subject) as session:
-        assert isinstance(await _failure(session.run("silent")), SilentFailure)
+@_session_check
+async def an_end_without_output_is_a_failure(session: SessionPort) -> None:
+    assert isinstance(await _failure(session.run("silent")), SilentFailure)
 
 
-@_check
-async def an_empty_prompt_is_refused_at_once(subject: Subject) -> None:
-    async with _session(subject) as session:
-        with _raising(InputError):
-            session.run("  ")
-        assert session.status() == "idle"
+@_session_check
+async def an_empty_prompt_is_refused_at_once(session: SessionPort) -> None:
+    with _raising(InputError):
+        session.run("  ")
+    assert session.status() == "idle"
 
 
 # -- cancelling
@@ -253,82 +253,75 @@ async def _until_it_speaks(run: RunPort) -> None:
             return
 
 
-@_check
-async def a_cancelled_run_returns_its_result(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("slow 1000")
+@_session_check
+async def a_cancelled_run_returns_its_result(session: SessionPort) -> None:
+    run = session.run("slow 1000")
+    await _until_it_speaks(run)
+    await run.cancel()
+    assert run.done
+    await run.cancel()
+    result = await run
+    assert result.status == "cancelled"
+    assert result.text
+    assert session.status() == "idle"
+    assert (await session.run("hello")).status == "success"
+
+
+@_session_check
+async def leaving_the_block_cancels_the_run(session: SessionPort) -> None:
+    async with session.run("slow 1000") as run:
         await _until_it_speaks(run)
-        await run.cancel()
-        assert run.done
-        await run.cancel()
-        result = await run
-        assert result.status == "cancelled"
-        assert result.text
-        assert session.status() == "idle"
-        assert (await session.run("hello")).status == "success"
+    assert run.done
+    assert (await run).status == "cancelled"
 
 
-@_check
-async def leaving_the_block_cancels_what_still_runs(subject: Subject) -> None:
-    async with _session(subject) as session:
-        async with session.run("slow 1000") as run:
-            await _until_it_speaks(run)
-        assert run.done
-        assert (await run).status == "cancelled"
+@_session_check
+async def cancelling_the_waiter_cancels_the_run(session: SessionPort) -> None:
+    run = session.run("slow 1000")
+    waiting = asyncio.ensure_future(run.result())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert (await run).status == "cancelled"
 
 
-@_check
-async def who_waits_no_longer_cancels_the_run(subject: Subject) -> None:
-    async with _session(subject) as session:
-        run = session.run("slow 1000")
-        waiting = asyncio.ensure_future(run.result())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert (await run).status == "cancelled"
+@_session_check
+async def cancelling_a_session_empties_its_queue(session: SessionPort) -> None:
+    first, second = session.run("slow 1000"), session.run("hello")
+    await session.cancel()
+    assert (await first).status == "cancelled"
+    assert (await second).status == "cancelled"
+    assert not (await second).text
 
 
-@_check
-async def cancelling_a_session_empties_its_queue(subject: Subject) -> None:
-    async with _session(subject) as session:
-        first, second = session.run("slow 1000"), session.run("hello")
-        await session.cancel()
-        assert (await first).status == "cancelled"
-        assert (await second).status == "cancelled"
-        assert not (await second).text
-
-
-@_check
-async def a_deadline_ends_a_run_and_keeps_what_it_brought(subject: Subject) -> None:
-    async with _session(subject) as session:
-        failure = await _failure(session.run("slow 1000", deadline=0.2))
-        assert isinstance(failure, DeadlineExceeded)
-        assert failure.category == "transient"
-        assert failure.result.status == "error"
-        assert (await session.run("hello")).status == "success"
+@_session_check
+async def a_deadline_ends_a_run_and_keeps_its_result(session: SessionPort) -> None:
+    failure = await _failure(session.run("slow 1000", deadline=0.2))
+    assert isinstance(failure, DeadlineExceeded)
+    assert failure.category == "transient"
+    assert failure.result.status == "error"
+    assert (await session.run("hello")).status == "success"
 
 
 # -- sessions
 
 
-@_check
-async def runs_of_a_session_never_overlap(subject: Subject) -> None:
-    async with _session(subject) as session:
-        runs = [session.run("stream 50") for _ in range(3)]
-        seen_events = [await _all(run) for run in runs]
-        for before, after in itertools.pairwise(seen_events):
-            assert before[-1].time <= after[0].time
-        assert len({run.id for run in runs}) == 3
+@_session_check
+async def runs_of_a_session_never_overlap(session: SessionPort) -> None:
+    runs = [session.run("stream 50") for _ in range(3)]
+    seen_events = [await _all(run) for run in runs]
+    for before, after in itertools.pairwise(seen_events):
+        assert before[-1].time <= after[0].time
+    assert len({run.id for run in runs}) == 3
 
 
-@_check
-async def a_busy_session_says_so_to_who_will_not_queue(subject: Subject) -> None:
-    async with _session(subject) as session:
-        async with session.run("slow 1000"):
-            assert session.status() == "running"
-            with _raising(SessionBusy):
-                session.run("hello", when_busy="raise")
-        assert (await session.run("hello", when_busy="raise")).status == "success"
+@_session_check
+async def a_busy_session_refuses_a_run_that_may_not_queue(session: SessionPort) -> None:
+    async with session.run("slow 1000"):
+        assert session.status() == "running"
+        with _raising(SessionBusy):
+            session.run("hello", when_busy="raise")
+    assert (await session.run("hello", when_busy="raise")).status == "success"
 
 
 @_check
@@ -360,23 +353,21 @@ async def a_permission_request_waits_for_its_answer(subject: Subject) -> None:
         assert session.status() == "idle"
 
 
-@_check
-async def what_nobody_answers_is_refused(subject: Subject) -> None:
-    async with _session(subject) as session:
-        seen_events = await _all(session.run("permission"))
-        resolved = next(event for event in seen_events if isinstance(event, events.PermissionResolved))
-        assert resolved.option_kind == "reject_once"
-        assert resolved.reason
+@_session_check
+async def a_permission_request_without_an_answer_is_refused(session: SessionPort) -> None:
+    seen_events = await _all(session.run("permission"))
+    resolved = next(event for event in seen_events if isinstance(event, events.PermissionResolved))
+    assert resolved.option_kind == "reject_once"
+    assert resolved.reason
 
 
-@_check
-async def a_mode_is_set_or_the_choices_are_told(subject: Subject) -> None:
-    async with _session(subject) as session:
-        await session.set_mode("plan")
-        assert session.snapshot().mode == "plan"
-        with _raising(InputError, saying="plan"):
-            await session.set_mode("no such mode")
-        assert session.snapshot().mode == "plan"
+@_session_check
+async def a_mode_is_set_or_the_error_lists_the_modes(session: SessionPort) -> None:
+    await session.set_mode("plan")
+    assert session.snapshot().mode == "plan"
+    with _raising(InputError, saying="plan"):
+        await session.set_mode("no such mode")
+    assert session.snapshot().mode == "plan"
 
 
 @_check
@@ -405,7 +396,7 @@ async def a_closed_session_says_so(subject: Subject) -> None:
 
 
 @_check
-async def closing_a_session_ends_what_runs_in_it(subject: Subject) -> None:
+async def closing_a_session_ends_its_run(subject: Subject) -> None:
     async with subject.open() as runtime:
         session = await runtime.open_session(_config(subject))
         run = session.run("slow 1000")
@@ -414,7 +405,7 @@ async def closing_a_session_ends_what_runs_in_it(subject: Subject) -> None:
 
 
 @_check
-async def capabilities_are_told(subject: Subject) -> None:
+async def capabilities_are_reported(subject: Subject) -> None:
     async with subject.open() as runtime, await runtime.open_session(_config(subject)) as session:
         assert runtime.capabilities() == session.capabilities()
         assert runtime.capabilities().protocol_version == 1
