@@ -35,7 +35,7 @@ from dragoman.translate.discover import detect_provider, find_transcripts, trans
 from dragoman.translate.ingest import importer
 from dragoman.translate.ingest.dedup import RAN_HERE, SESSION_DELETED, SESSION_OPEN, imported_session_id
 from dragoman.translate.ingest.file_import import NO_CONVERSATION, QUIET_S, FileImport
-from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT, Importer
+from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT, Commits, Importer
 from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, is_at_work, summarize
 from dragoman.wire.messages import Notification
 
@@ -371,21 +371,30 @@ async def test_no_file_is_read_while_too_many_bytes_wait_for_a_commit(
         for name in names
     ]
     async with MemoryJournal() as journal:
-        append, waiting, most = journal.append, 0, 0
+        append, over = journal.append, Commits.over
+        started = running = most_running = 0
+        next_file_waits = asyncio.Event()
+
+        async def wait_for_commits(self: Commits) -> None:
+            next_file_waits.set()
+            await over(self)
 
         async def slow(*entries: Any, **named: Any) -> str:
-            nonlocal waiting, most
-            waiting += 1
-            most = max(most, waiting)
-            for _ in range(200):  # turns, in which another file could be read
-                await asyncio.sleep(0)
-            waiting -= 1
+            nonlocal started, running, most_running
+            started, running = started + 1, running + 1
+            most_running = max(most_running, running)
+            if started < len(names):
+                await next_file_waits.wait()
+                next_file_waits.clear()
+            running -= 1
             return await append(*entries, **named)
 
+        monkeypatch.setattr(Commits, "over", wait_for_commits)
         journal.append = slow  # type: ignore[method-assign]
-        taken = await Importer(journal).import_all(transcripts_at(paths, "claude"))
-        assert [len(one.new) for one in taken] == [1, 1, 1]
-        assert most == 1
+        async with asyncio.timeout(TIMEOUT_S):
+            reports = await Importer(journal).import_all(transcripts_at(paths, "claude"))
+        assert [len(report.new) for report in reports] == [1, 1, 1]
+        assert most_running == 1
 
 
 @pytest.mark.usefixtures("where")
