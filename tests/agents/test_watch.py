@@ -19,7 +19,7 @@ from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.translate.ingest.watcher import Watcher
-from translate.watched import modes, until, until_said
+from translate.watched import modes, until, wait_for_text
 
 from .acts import allow
 from .catalog import AGENTS, RealAgent
@@ -115,7 +115,7 @@ async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: S
             assert (await journal.sessions())[0].status == "running"
             await asyncio.to_thread(gate.write_text, "open\n")
             await process.wait()
-        await until_said(journal, '"stopReason":"end_turn"')
+        await wait_for_text(journal, '"stopReason":"end_turn"')
         (session,) = await journal.sessions()
         rows = await journal.rows(session.id)
         assert (session.agent, session.cwd, session.runs) == (stage.agent.id, str(stage.folder), 1)
@@ -138,7 +138,7 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
             await session.run("[[say:And once more.]]")
         async with _started(stage, "[[say:Of another one.]]") as other:
             await other.wait()
-        await until_said(journal, "Of another one.")
+        await wait_for_text(journal, "Of another one.")
         await watch.settled()
         (status,) = [one for one in watch.status() if one.provider == stage.agent.id]
         assert status.files == 2
@@ -160,7 +160,7 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
             await session.run("[[say:Of our own.]]")
         async with _started(stage, "[[say:From a terminal.]]", session.snapshot().agent_session_id) as terminal:
             await terminal.wait()
-        await until_said(journal, "From a terminal.")
+        await wait_for_text(journal, "From a terminal.")
         await watch.settled()
         assert [one.id for one in await journal.sessions()] == [session.id]
         rows = await journal.rows(session.id)

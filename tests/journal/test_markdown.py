@@ -1,4 +1,4 @@
-"""A session as Markdown: everything that was said and done is in it, and nothing in it breaks out of its place."""
+"""A session as Markdown: it is complete, and no content breaks the structure of the page."""
 
 from __future__ import annotations
 

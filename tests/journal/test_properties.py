@@ -62,7 +62,7 @@ def test_rows_are_the_same_however_the_frames_were_batched(store: str, steps: li
 
 
 class _Reader:
-    """Someone who reads, may leave, and comes back with the cursor."""
+    """A reader that may leave and return with its cursor."""
 
     def __init__(self, session: str | None, cursor: Cursor | None, seen: list[Entry], limit: int) -> None:
         self.session = session

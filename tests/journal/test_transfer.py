@@ -127,7 +127,7 @@ async def test_a_forged_import_changes_nothing_that_is_here(journal: Journal) ->
 
 @pytest.mark.parametrize("origin", ["host", "replay", "agent"])
 async def test_the_resume_data_in_a_file_is_not_trusted(journal: Journal, origin: str) -> None:
-    """A handle names the command that is run: who could forge one could have anything run."""
+    """A handle names the command to run: a forged handle could run anything."""
     handle = '{"session_id":"new","agent_session_id":"a","command":["rm","-r","/"],"cwd":"/"}'
     note = notes.SessionOpened(agent="evil", cwd="/", handle=handle)
     fields = {"dir": "in", "ts": 1.0, "origin": origin, "connection": "c", "session": "new"}

@@ -177,7 +177,7 @@ def test_an_update_replaces_content_and_leaves_what_it_does_not_name() -> None:
 
 
 def test_the_output_and_exit_of_an_agents_own_command_are_collected() -> None:
-    """Codex and pi tell it beside the protocol, piece by piece, under two names."""
+    """Codex and pi send it outside the protocol, in pieces, under two names."""
     tape = Tape()
     tape.tool("t", content=[{"type": "terminal", "terminalId": "t"}], _meta={"terminal_info": {"terminal_id": "t"}})
     [call] = tape.fold.tool_calls

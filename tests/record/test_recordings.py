@@ -111,7 +111,7 @@ def test_geminis_tool_calls_are_first_seen_in_the_permission_request() -> None:
 
 @pytest.mark.parametrize("case", ["gemini/load2.jsonl", "opencode/resume.jsonl"])
 def test_the_history_of_a_loaded_session_is_marked_as_replay(case: str) -> None:
-    """gemini-cli 0.61.0 tells most of it after the answer to `session/load`."""
+    """gemini-cli 0.61.0 replays most of it after the answer to `session/load`."""
     [fold] = (fold for fold in fold_recording(lines_of(case)).values() if any(m.replayed for m in fold.messages))
     assert {message.kind for message in fold.messages if message.replayed} >= {"user", "assistant"}
     assert not [message for message in fold.messages if message.replayed and message.run_id]

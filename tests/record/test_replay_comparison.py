@@ -1,4 +1,4 @@
-"""Histories that are told again. How agents tell one was seen of those that are named, in these versions of theirs."""
+"""Replayed histories, in the forms that the named versions of agents send."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dragoman.wire.messages import Request
 
 
 def test_an_outgoing_line_is_never_too_long_to_be_recorded() -> None:
-    """The limit is on what an agent says. A prompt over it that nobody recorded would be a run without an end."""
+    """The limit is for lines of the agent. A longer prompt must still be recorded, or its run would have no end."""
     text = b"x" * DEFAULT_LINE_LIMIT_BYTES
     line = (
         b'{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"%b"}]}}' % text

@@ -124,7 +124,7 @@ def translated(lines: Sequence[bytes], name: str = NAME, sidecar: bytes = b"", *
     return [*frames, *translator.finish()] if finish else frames
 
 
-def spoken(fold: SessionFold) -> list[tuple[str, str]]:
+def conversation_of(fold: SessionFold) -> list[tuple[str, str]]:
     return [(message.kind, message.text) for message in fold.messages]
 
 

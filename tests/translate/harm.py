@@ -1,4 +1,4 @@
-"""Damage that may happen to a transcript on its way here, and what must hold whatever happens."""
+"""Damage to a transcript, and checks that hold for the frames of any transcript."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _replace_something(data: st.DataObject, value: Any) -> None:
         return
 
 
-def no_harm(frames: Sequence[Frame]) -> None:
+def check_frames(frames: Sequence[Frame]) -> None:
     """Check that each frame can be decoded, that no run is left open, and that no id is used twice."""
     for fold in folds(frames).values():
         assert all(run.status != "running" for run in fold.runs.values())

@@ -1,4 +1,4 @@
-"""Claude Code's transcripts as conversations: messages, runs, settings, sub-agents, and what nobody knows."""
+"""Claude Code's transcripts as conversations: messages, runs, settings, sub-agents, and unknown records."""
 
 from __future__ import annotations
 

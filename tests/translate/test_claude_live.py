@@ -1,6 +1,6 @@
-"""A session of the real agent, as it was lived through ACP and as its transcript tells it: the same conversation.
+"""A session of the real agent, live through ACP and from its transcript: the same conversation.
 
-What may differ stands in docs/transcripts.md.
+docs/transcripts.md lists the differences.
 """
 
 from __future__ import annotations

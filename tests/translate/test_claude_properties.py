@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.translator import Frame
 from translate.claude_talk import SESSION, Transcript, translated
-from translate.harm import fed, no_harm, with_other_values
+from translate.harm import check_frames, fed, with_other_values
 
 
 def _everything() -> list[bytes]:
@@ -89,7 +89,7 @@ def test_finishing_takes_nothing_back(count: int) -> None:
 @given(st.integers(0, len(DATA)))
 @settings(max_examples=100)
 def test_a_file_truncated_anywhere_gives_whole_frames_and_no_open_run(place: int) -> None:
-    _no_harm(DATA[:place].split(b"\n"))
+    _check_frames(DATA[:place].split(b"\n"))
 
 
 @given(st.data())
@@ -103,20 +103,20 @@ def test_repeated_and_reordered_lines_are_harmless(data: st.DataObject) -> None:
         else:
             # As far as real files have it: a line or two.
             lines.insert(min(place + data.draw(st.integers(1, 2)), len(lines)), lines.pop(place))
-    _no_harm(lines)
+    _check_frames(lines)
 
 
 @given(st.data())
 @settings(max_examples=200)
 def test_values_of_any_type_are_harmless(data: st.DataObject) -> None:
-    _no_harm(with_other_values(data, LINES))
+    _check_frames(with_other_values(data, LINES))
 
 
 @given(st.lists(st.binary(max_size=30), max_size=5))
 def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
     lines = [piece for part in noise for piece in part.split(b"\n")]
-    _no_harm([*lines, *LINES[:6], *lines])
+    _check_frames([*lines, *LINES[:6], *lines])
 
 
-def _no_harm(lines: Sequence[bytes]) -> None:
-    no_harm(translated([line for line in lines if line]))
+def _check_frames(lines: Sequence[bytes]) -> None:
+    check_frames(translated([line for line in lines if line]))

@@ -1,4 +1,4 @@
-"""Codex's transcripts as conversations: messages, runs, settings, tokens, forks, sub-agents, and what nobody knows."""
+"""Codex's transcripts as conversations: messages, runs, settings, tokens, forks, sub-agents, and unknown records."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from translate.codex_talk import (
     PARENTS_TURN,
     THREAD,
     Transcript,
+    conversation_of,
     natives,
-    spoken,
     translated,
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def test_a_turn_recorded_by_events_and_items_is_reported_once() -> None:
     transcript.text("A test.")
     transcript.ended(last_agent_message="A test.")
     fold = transcript.fold()
-    assert spoken(fold) == [
+    assert conversation_of(fold) == [
         ("user", "What is this?"),
         ("thought", "**Look**\n\n**Again**"),
         ("assistant", "A test."),
@@ -56,7 +56,7 @@ def test_repeated_texts_are_not_lost() -> None:
     transcript.text("Yes.")
     transcript.text("Yes.")
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [("assistant", "Yes."), ("assistant", "Yes.")]
+    assert conversation_of(transcript.fold())[1:] == [("assistant", "Yes."), ("assistant", "Yes.")]
 
 
 def test_texts_that_only_events_have_are_reported_at_the_end_of_the_turn() -> None:
@@ -65,7 +65,7 @@ def test_texts_that_only_events_have_are_reported_at_the_end_of_the_turn() -> No
     transcript.prompt("Go")
     transcript.event("agent_reasoning", text="Only an event")
     transcript.event("turn_aborted", reason="interrupted")
-    assert spoken(transcript.fold()) == [("user", "Go"), ("thought", "Only an event")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("thought", "Only an event")]
 
 
 def test_paginated_items_and_response_items_with_one_id_are_one_message() -> None:
@@ -78,7 +78,7 @@ def test_paginated_items_and_response_items_with_one_id_are_one_message() -> Non
     transcript.completed("AgentMessage", id="msg_1", content=[{"type": "Text", "text": "Done."}])
     transcript.item("message", id="msg_1", role="assistant", content=[{"type": "output_text", "text": "Done."}])
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Go"), ("thought", "Hm"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("thought", "Hm"), ("assistant", "Done.")]
 
 
 def test_messages_with_empty_ids_are_each_their_own() -> None:
@@ -88,7 +88,7 @@ def test_messages_with_empty_ids_are_each_their_own() -> None:
     for words in ("One", "Two"):
         transcript.item("reasoning", id="", summary=[], content=[{"type": "reasoning_text", "text": words}])
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [("thought", "One"), ("thought", "Two")]
+    assert conversation_of(transcript.fold())[1:] == [("thought", "One"), ("thought", "Two")]
 
 
 def test_a_message_of_parts_is_reported_once_for_events_of_all_or_some_parts() -> None:
@@ -101,7 +101,7 @@ def test_a_message_of_parts_is_reported_once_for_events_of_all_or_some_parts() -
         content = [{"type": "output_text", "text": text} for text in ("One. ", "Two.")]
         transcript.item("message", role="assistant", content=content)
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [("assistant", "One. Two."), ("assistant", "One. Two.")]
+    assert conversation_of(transcript.fold())[1:] == [("assistant", "One. Two."), ("assistant", "One. Two.")]
 
 
 @pytest.mark.parametrize("event_first", [True, False])
@@ -116,7 +116,7 @@ def test_notes_of_the_model_to_codex_are_not_shown(event_first: bool) -> None:
     if not event_first:
         transcript.event("agent_message", message="Done.")
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [("assistant", "Done.")]
+    assert conversation_of(transcript.fold())[1:] == [("assistant", "Done.")]
 
 
 def test_a_plan_within_a_message_is_reported_once_without_its_marks() -> None:
@@ -129,7 +129,7 @@ def test_a_plan_within_a_message_is_reported_once_without_its_marks() -> None:
     transcript.item("message", role="assistant", content=[{"type": "output_text", "text": whole}])
     transcript.text("It stands in `<proposed_plan>`.")
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [
+    assert conversation_of(transcript.fold())[1:] == [
         ("assistant", "I plan:\n# Plan\nAgreed?"),
         ("assistant", "It stands in `<proposed_plan>`."),
     ]
@@ -144,7 +144,7 @@ def test_a_thought_with_a_summary_is_reported_by_its_summary() -> None:
     transcript.item("reasoning", summary=[{"type": "summary_text", "text": "In short"}],
                     content=[{"type": "reasoning_text", "text": "At length"}])  # fmt: skip
     transcript.ended()
-    assert spoken(transcript.fold())[1:] == [("thought", "In short")]
+    assert conversation_of(transcript.fold())[1:] == [("thought", "In short")]
 
 
 def test_a_prompt_with_a_late_event_is_reported_once() -> None:
@@ -155,7 +155,7 @@ def test_a_prompt_with_a_late_event_is_reported_once() -> None:
     transcript.event("user_message", message="Go")
     transcript.ended()
     transcript.run("Again")
-    assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Again", "Done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Go", "Going.", "Again", "Done."]
 
 
 @pytest.mark.parametrize("kind", ["environment_context", "user_instructions"])
@@ -163,7 +163,7 @@ def test_context_that_old_versions_record_as_a_prompt_is_left_out(kind: str) -> 
     transcript = Transcript(cli_version="0.39.0")
     transcript.event("user_message", message=f"<{kind}>x</{kind}>", kind=kind)
     transcript.prompt("Hello", kind="plain")
-    assert spoken(transcript.fold()) == [("user", "Hello")]
+    assert conversation_of(transcript.fold()) == [("user", "Hello")]
 
 
 def test_injected_context_is_left_out() -> None:
@@ -172,7 +172,7 @@ def test_injected_context_is_left_out() -> None:
         transcript.item("message", role="user", content=[{"type": "input_text", "text": text}])
     transcript.item("message", role="developer", content=[{"type": "input_text", "text": "Obey."}])
     transcript.run("Hello")
-    assert spoken(transcript.fold()) == [("user", "Hello"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Hello"), ("assistant", "Done.")]
 
 
 def test_without_events_prompts_are_the_texts_in_the_users_role() -> None:
@@ -181,14 +181,14 @@ def test_without_events_prompts_are_the_texts_in_the_users_role() -> None:
         for text in ("<environment_context>x</environment_context>", words):
             transcript.item("message", role="user", content=[{"type": "input_text", "text": text}])
         transcript.item("message", role="assistant", content=[{"type": "output_text", "text": "Done."}])
-    assert [text for _, text in spoken(transcript.fold())] == ["One", "Done.", "Two", "Done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["One", "Done.", "Two", "Done."]
 
 
 def test_the_context_that_an_editor_adds_to_a_prompt_is_in_its_meta() -> None:
     transcript = Transcript()
     context = "# Context from my IDE setup:\n\n## Active file: a.py\n"
     transcript.run(f"{context}\n## My request for Codex:\nFix it\n")
-    assert spoken(transcript.fold())[0] == ("user", "Fix it")
+    assert conversation_of(transcript.fold())[0] == ("user", "Fix it")
     (prompts,) = [frame for frame in transcript.frames() if (frame.kind, frame.direction) == ("session/prompt", "out")]
     assert msgspec.json.decode(prompts.line)["params"]["_meta"]["native"]["context"] == context.rstrip()
 
@@ -213,7 +213,7 @@ def test_encrypted_thoughts_are_left_out() -> None:
     transcript.item("reasoning", summary=[], content=None, encrypted_content="gAAAA")
     transcript.text("Done.")
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
 
 
 # -- runs
@@ -228,7 +228,7 @@ def test_a_text_typed_during_a_turn_joins_its_run() -> None:
     transcript.text("Done.")
     transcript.ended()
     assert _runs(transcript) == [("success", "end_turn")]
-    assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
 
 
 def test_without_turn_events_a_run_ends_with_the_next_prompt_or_the_file() -> None:
@@ -290,7 +290,7 @@ def test_a_turn_without_a_prompt_is_a_run_with_an_empty_prompt() -> None:
     transcript.text("I went on.")
     transcript.ended()
     assert _runs(transcript) == [("success", "end_turn")]
-    assert spoken(transcript.fold()) == [("user", ""), ("assistant", "I went on.")]
+    assert conversation_of(transcript.fold()) == [("user", ""), ("assistant", "I went on.")]
 
 
 @pytest.mark.parametrize("told_by", ["event", "item"])
@@ -330,11 +330,11 @@ def test_a_message_of_another_agent_is_the_prompt_of_its_turn() -> None:
                     content=[{"type": "input_text", "text": "Look at it."}])  # fmt: skip
     transcript.text("Seen.")
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
+    assert conversation_of(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
 
 
 def _letter(form: str, words: str) -> Transcript:
-    """From one agent to another, as versions have told it."""
+    """A message from one agent to another, in the forms of several versions."""
     transcript = Transcript()
     transcript.started()
     letter: dict[str, Any] = {"author": "/root", "recipient": "/root/child"}
@@ -358,7 +358,7 @@ def _letter(form: str, words: str) -> Transcript:
 @pytest.mark.parametrize("form", ["words", "not encrypted after all", "JSON", "record"])
 def test_a_letter_is_read_in_each_of_its_forms(form: str) -> None:
     transcript = _letter(form, "Look at it.")
-    assert spoken(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
+    assert conversation_of(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
     assert not natives(transcript.frames())
 
 
@@ -375,7 +375,7 @@ def test_the_prompt_of_a_review_is_reported_once_though_two_records_have_it(told
     transcript.event("exited_review_mode", review_output=None)
     transcript.text("Fine.")
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Review it."), ("assistant", "Fine.")]
+    assert conversation_of(transcript.fold()) == [("user", "Review it."), ("assistant", "Fine.")]
     assert [notice["title"] for notice in updates(transcript.frames(), "notice")] == ["Review of current changes"]
 
 
@@ -387,7 +387,7 @@ def test_each_review_has_its_own_last_message() -> None:
         transcript.text(words, id="review_rollout_assistant")
         transcript.text("And so on.")
         transcript.ended()
-    texts = [text for kind, text in spoken(transcript.fold()) if kind == "assistant"]
+    texts = [text for kind, text in conversation_of(transcript.fold()) if kind == "assistant"]
     assert texts == ["Fine.", "And so on.", "Finer.", "And so on."]
 
 
@@ -586,7 +586,7 @@ def _spawned(**fields: Any) -> dict[str, Any]:
 def test_a_sub_agent_leaves_out_the_history_of_its_parent() -> None:
     transcript = _fork(source=_spawned(), agent_nickname="Ada")
     fold = transcript.fold()
-    assert spoken(fold) == [("user", "Its own"), ("assistant", "Its own answer.")]
+    assert conversation_of(fold) == [("user", "Its own"), ("assistant", "Its own answer.")]
     assert not list(fold.tool_calls)
     (run,) = fold.runs.values()
     assert run.usage is not None
@@ -617,7 +617,7 @@ def test_a_copy_ends_with_a_turn_that_begins_after_it_was_written() -> None:
     transcript.started("turn-1")
     transcript.prompt("Its own")
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Its own")]
+    assert conversation_of(transcript.fold()) == [("user", "Its own")]
 
 
 def test_another_thread_at_the_end_of_a_file_is_no_copy() -> None:
@@ -630,7 +630,7 @@ def test_another_thread_at_the_end_of_a_file_is_no_copy() -> None:
     earlier.ended()
     lines = [line.replace(b"2026-04-11", b"2026-04-10") for line in earlier.lines]
     fold = folds(translated([*transcript.lines, *lines]))[THREAD]
-    assert [text for _, text in spoken(fold)] == ["Go", "Done.", "Before", "Done."]
+    assert [text for _, text in conversation_of(fold)] == ["Go", "Done.", "Before", "Done."]
     assert len(fold.runs) == 2
 
 
@@ -641,13 +641,13 @@ def test_the_recorded_start_of_a_sub_agents_own_history_is_used() -> None:
     for ordinal, words in enumerate(("One", "Two", "Three", "Four"), 1):
         transcript.line(type="response_item", ordinal=ordinal, payload={
             "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]})  # fmt: skip
-    assert [text for _, text in spoken(transcript.fold())] == ["Three", "Four"]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Three", "Four"]
 
 
 def test_a_thread_that_refers_to_its_parents_history_has_no_copy_of_it() -> None:
     transcript = Transcript(forked_from_id=PARENT, history_base={"thread_id": PARENT, "end_ordinal_exclusive": 7})
     transcript.prompt("Its own")
-    assert spoken(transcript.fold()) == [("user", "Its own")]
+    assert conversation_of(transcript.fold()) == [("user", "Its own")]
 
 
 def test_sub_agents_are_reported_when_they_start_and_when_they_are_done() -> None:
@@ -689,7 +689,7 @@ def test_a_flat_file_is_a_conversation() -> None:
     )
     frames = translated(lines)
     fold = folds(frames)[THREAD]
-    assert spoken(fold) == [("user", "Hello"), ("assistant", "Hi.")]
+    assert conversation_of(fold) == [("user", "Hello"), ("assistant", "Hi.")]
     assert [run.status for run in fold.runs.values()] == ["success"]
     assert msgspec.json.decode(frames[0].line)["params"]["cwd"] == "/home/ada/flat"
     assert [call.title for call in fold.tool_calls] == ["List files"]
@@ -739,7 +739,7 @@ def test_two_records_on_one_line_are_both_translated() -> None:
     transcript.run()
     lines = transcript.lines
     glued = [*lines[:1], lines[1] + lines[2] + lines[3], *lines[4:]]
-    assert spoken(folds(translated(glued))[THREAD]) == spoken(transcript.fold())
+    assert conversation_of(folds(translated(glued))[THREAD]) == conversation_of(transcript.fold())
 
 
 def test_a_repeated_line_is_translated_once() -> None:
@@ -764,7 +764,7 @@ def test_a_field_of_another_type_costs_that_field_alone() -> None:
     transcript.event("user_message", message="Go", images=3, turn_id=[])
     transcript.item("message", role="assistant", phase=1, content=[3, {"type": "output_text", "text": "Done."}])
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
 
 
 def test_a_file_without_its_beginning_gets_its_id_from_its_name() -> None:

@@ -1,4 +1,4 @@
-"""The words of Codex's transcripts: told once, however many records have them, and whoever's place they stand in."""
+"""The texts of Codex's transcripts: each reported once, however many records have it, and with the right role."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from dragoman.wire.vocabulary import AudioContent, ImageContent, ResourceLink
-from translate.codex_talk import PARENT, Transcript, natives, spoken
+from translate.codex_talk import PARENT, Transcript, conversation_of, natives
 
 
 def _user_item(transcript: Transcript, text: str, *kinds: str, **fields: Any) -> None:
-    """An item in the user's place that tells whose it is."""
+    """An item in the user's role with the kinds of its parts."""
     content = [{"type": "input_text", "text": text}]
     kinds_field = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": kinds}} if kinds else {}
     transcript.item("message", role="user", **{"content": content, **kinds_field, **fields})
@@ -32,7 +32,7 @@ def test_an_item_after_its_turn_was_aborted_is_reported_once() -> None:
     transcript.item("message", role="assistant", content=[{"type": "output_text", "text": "Looking."}])
     transcript.prompt("Again")
     transcript.thought("**Look**")
-    assert spoken(transcript.fold()) == [
+    assert conversation_of(transcript.fold()) == [
         ("user", "Go"),
         ("thought", "**Look**"),
         ("assistant", "Looking."),
@@ -46,7 +46,7 @@ def test_an_answer_to_a_prompt_without_an_event_is_reported_once() -> None:
     for words in ("One", "Two"):
         _user_item(transcript, words)
         transcript.text(f"{words}, done.")
-    assert [text for _, text in spoken(transcript.fold())] == ["One", "One, done.", "Two", "Two, done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["One", "One, done.", "Two", "Two, done."]
 
 
 def test_the_thoughts_of_a_review_are_reported_once_though_two_records_have_them() -> None:
@@ -59,7 +59,7 @@ def test_the_thoughts_of_a_review_are_reported_once_though_two_records_have_them
     transcript.event("exited_review_mode", review_output=None)
     transcript.text("Fine.")
     transcript.ended()
-    assert [text for _, text in spoken(transcript.fold())] == ["Review it.", "**Look**", "**Again**", "Fine."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Review it.", "**Look**", "**Again**", "Fine."]
 
 
 def test_a_message_without_a_type_is_one() -> None:
@@ -67,7 +67,7 @@ def test_a_message_without_a_type_is_one() -> None:
     for role, text in (("user", "Go"), ("assistant", "Done.")):
         transcript.add("response_item", role=role, content=[{"type": "text", "text": text}])
     transcript.add("response_item", content=[])
-    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
     assert [native["kind"] for native in natives(transcript.frames())] == ["response_item"]
 
 
@@ -83,7 +83,7 @@ def test_messages_that_are_not_for_the_user_are_left_out(metadata: dict[str, Any
     transcript.line(type="response_item", payload=summary, metadata=metadata)
     transcript.text("Done.")
     transcript.ended()
-    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+    assert conversation_of(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
 
 
 def test_the_parents_messages_in_a_sub_agents_thread_are_left_out() -> None:
@@ -94,7 +94,7 @@ def test_the_parents_messages_in_a_sub_agents_thread_are_left_out() -> None:
     transcript.line(type="response_item", payload=copied, metadata={"inherited_user_message": True})
     transcript.text("Done.")
     transcript.ended()
-    assert "Of the parent" not in [text for _, text in spoken(transcript.fold())]
+    assert "Of the parent" not in [text for _, text in conversation_of(transcript.fold())]
 
 
 def test_spoken_messages_are_reported() -> None:
@@ -105,7 +105,7 @@ def test_spoken_messages_are_reported() -> None:
     transcript.add("realtime_item", id="rt_3", type="bem_item_promoted", turn_id="t1", item_id="m1")
     transcript.add("realtime_item", id="rt_4", type="realtime_session_closed", outcome="ended")
     transcript.add("realtime_item", id="rt_5", type="sung")
-    assert spoken(transcript.fold()) == [("user", "Look at it"), ("assistant", "I do.")]
+    assert conversation_of(transcript.fold()) == [("user", "Look at it"), ("assistant", "I do.")]
     assert [native["kind"] for native in natives(transcript.frames())] == ["realtime_item/sung"]
 
 
@@ -124,7 +124,7 @@ def test_a_text_marked_as_the_users_is_a_prompt_without_an_event() -> None:
     _user_item(transcript, "Faster", "user.text")
     transcript.text("Done.")
     transcript.ended()
-    assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
 
 
 def test_a_prompt_with_an_image_and_a_late_event_is_reported_once() -> None:
@@ -142,7 +142,7 @@ def test_a_prompt_with_an_image_and_a_late_event_is_reported_once() -> None:
     transcript.completed("UserMessage", id="u1", content=event)
     transcript.ended()
     fold = transcript.fold()
-    assert spoken(fold) == [("user", "[Image #1] What is this?"), ("assistant", "A cat.")]
+    assert conversation_of(fold) == [("user", "[Image #1] What is this?"), ("assistant", "A cat.")]
     assert fold.messages[0].blocks == [ImageContent(data="QUJD", mime_type="image/png")]
 
 
@@ -155,7 +155,7 @@ def test_the_same_text_sent_twice_is_two_prompts() -> None:
             transcript.completed("UserMessage", id="u1", content=[{"type": "text", "text": "Continue"}])
         transcript.text(answer)
         transcript.ended()
-    assert [text for _, text in spoken(transcript.fold())] == ["Continue", "One.", "Continue", "Two."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Continue", "One.", "Continue", "Two."]
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -165,7 +165,7 @@ def test_a_prompt_without_an_answer_or_an_event_is_reported(ends: bool) -> None:
     _user_item(transcript, "Go")
     if ends:
         transcript.event("turn_aborted", reason="interrupted")
-    assert spoken(transcript.fold()) == [("user", "Go")]
+    assert conversation_of(transcript.fold()) == [("user", "Go")]
 
 
 @pytest.mark.parametrize("told_by", ["event", "event with files", "item"])
@@ -182,7 +182,7 @@ def test_the_answer_to_a_question_is_reported_without_its_wrapper(told_by: str) 
         transcript.completed("UserMessage", id="u2", content=[{"type": "text", "text": reply}])
     transcript.text("Done.")
     transcript.ended()
-    assert [text for _, text in spoken(transcript.fold())] == ["Paint it.", "Blue", "Done."]
+    assert [text for _, text in conversation_of(transcript.fold())] == ["Paint it.", "Blue", "Done."]
 
 
 def test_files_and_audio_of_a_prompt_are_shown() -> None:

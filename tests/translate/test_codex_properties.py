@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dragoman.translate.codex.translator import CodexTranslator
 from dragoman.translate.translator import Frame
 from translate.codex_talk import FOLDER, NAME, PARENT, PARENTS_TURN, Transcript, translated
-from translate.harm import fed, no_harm, with_other_values
+from translate.harm import check_frames, fed, with_other_values
 
 PATCH = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
 
@@ -159,7 +159,7 @@ def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(era: str) -> N
 def test_a_file_truncated_anywhere_gives_whole_frames_and_no_open_run(era: str, data: st.DataObject) -> None:
     whole = _data(era)
     begin = data.draw(st.sampled_from([0, 0, data.draw(st.integers(0, len(whole)))]))
-    _no_harm(whole[begin : data.draw(st.integers(begin, len(whole)))].split(b"\n"))
+    _check_frames(whole[begin : data.draw(st.integers(begin, len(whole)))].split(b"\n"))
 
 
 @of_each_era
@@ -173,24 +173,24 @@ def test_repeated_and_reordered_lines_are_harmless(era: str, data: st.DataObject
             lines.insert(data.draw(st.integers(0, len(lines))), lines[place])
         else:
             lines.insert(min(place + data.draw(st.integers(1, 3)), len(lines)), lines.pop(place))
-    _no_harm(lines)
+    _check_frames(lines)
 
 
 @of_each_era
 @given(data=st.data())
 @settings(max_examples=120)
 def test_values_of_any_type_are_harmless(era: str, data: st.DataObject) -> None:
-    _no_harm(with_other_values(data, TRANSCRIPTS[era]))
+    _check_frames(with_other_values(data, TRANSCRIPTS[era]))
 
 
 @given(st.lists(st.binary(max_size=30), max_size=5))
 def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
     lines = [piece for part in noise for piece in part.split(b"\n")]
-    _no_harm([*lines, *TRANSCRIPTS["legacy"][:12], *lines])
+    _check_frames([*lines, *TRANSCRIPTS["legacy"][:12], *lines])
 
 
-def _no_harm(lines: Sequence[bytes]) -> None:
-    no_harm(translated([line for line in lines if line]))
+def _check_frames(lines: Sequence[bytes]) -> None:
+    check_frames(translated([line for line in lines if line]))
 
 
 # -- real files, where there are any
@@ -218,4 +218,4 @@ def test_real_files_that_are_truncated_repeated_or_reordered_are_harmless(data: 
             case _:
                 del lines[place:]
                 lines = lines or [b""]
-    _no_harm(lines)
+    _check_frames(lines)

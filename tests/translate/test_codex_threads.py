@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from translate.claude_talk import folds, updates
-from translate.codex_talk import THREAD, Transcript, natives, spoken, translated
+from translate.codex_talk import THREAD, Transcript, conversation_of, natives, translated
 
 ROLLOUT = "019d7e40-7150-7df3-b034-a8421746ef80"
 
@@ -22,7 +22,7 @@ def test_a_thread_that_was_rolled_back_keeps_its_title_and_has_a_notice() -> Non
     transcript.run("Instead")
     frames = translated(transcript.lines, f"rollout-2026-04-11T20-30-03-{THREAD}_{ROLLOUT}.jsonl")
     fold = folds(frames)[THREAD]
-    assert (fold.title, spoken(fold)[0]) == (None, ("user", "Instead"))
+    assert (fold.title, conversation_of(fold)[0]) == (None, ("user", "Instead"))
     assert [notice["title"] for notice in updates(frames, "notice")] == [
         "The thread was rolled back to an earlier turn"
     ]

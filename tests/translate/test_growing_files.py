@@ -1,4 +1,4 @@
-"""Growing files: only what was added is read, and the journal is the same as if all of it had been."""
+"""Growing files: only the added lines are read, and the journal is the same as after reading the whole file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Transcripts are files that anybody may have written. Whatever stands in the place of one, importing it ends, takes no
-more memory than there is, reads nothing else, and costs no other file anything."""
+"""Anybody may have written a transcript. For any file in its place, the import ends, takes bounded memory, reads no
+other file, and does not affect other imports."""
 
 from __future__ import annotations
 

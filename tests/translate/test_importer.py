@@ -1,4 +1,4 @@
-"""Transcripts in the journal: each record once, one conversation one session, whatever happens meanwhile."""
+"""Importing transcripts: each record once, and one session for each conversation, in any circumstances."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Jo
 
 @pytest.fixture(params=["here", "apart"])
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small files are read here; as if they were large, in a process of its own."""
+    """Read small files in this process, or in the worker as if they were large."""
     monkeypatch.setattr(importer, "is_worker_worthwhile", lambda _: request.param == "apart")
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
 
@@ -468,7 +468,7 @@ async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Jo
 @settings(max_examples=25, deadline=None)
 @drawn(st.lists(st.tuples(st.integers(0, len(DATA)), st.booleans()), max_size=6))
 def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tuple[int, bool]]) -> None:
-    """And what was ended too early is not told again, nor does it cost what came after."""
+    """A run that was ended too early is not repeated, and no later run is lost."""
 
     async def run(steps: Sequence[tuple[int, bool]], folder: Path) -> list[tuple[str | None, str, bytes]]:
         path = _claude(folder, [])

@@ -231,7 +231,7 @@ def test_two_records_whose_uuids_have_one_hash_are_both_translated(monkeypatch: 
 
 
 def _sides(count: int) -> Transcript:
-    """Sub-agents in the session's own file, several at once; some say a word when they were long over."""
+    """Sub-agents in the session's own file, several at once; some have a late message."""
     transcript, chance = Transcript(), Random(1)
     transcript.user("Ask the others")
     under_way: list[tuple[int, str]] = []

@@ -58,8 +58,8 @@ from translate.watched import (
     talk,
     transcript_in,
     until,
-    until_said,
     wait_for_status,
+    wait_for_text,
     watcher,
 )
 
@@ -97,12 +97,12 @@ async def test_records_are_imported_as_they_are_written(journal: Journal, tmp_pa
     whole = talk("One", "Two")
     async with watcher(journal, tmp_path, pace):
         path.write_bytes(lines(whole[:1]))
-        await until_said(journal, "One")
+        await wait_for_text(journal, "One")
         for line in whole[1:4]:
             append(path, lines([line]))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         append(path, lines(whole[4:]))
-        entries = await until_said(journal, "Answer to Two")
+        entries = await wait_for_text(journal, "Answer to Two")
         assert frame_keys(entries)[:-1] == (await imported(path))[: len(entries) - 1]
     assert frame_keys(await all_entries(journal)) == await imported(path)
     assert not await maintenance.verify(journal)
@@ -145,11 +145,11 @@ async def test_a_folder_may_appear_later_go_away_and_come_back(
         await settled(watch)
         assert watch.status()[0].method == "absent"
         transcript_in(tmp_path).write_bytes(lines(talk("One")))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         shutil.rmtree(tmp_path / ".claude")
         await wait_for_status(watch, lambda status: status.method == "absent")
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
-        await until_said(journal, "Answer to Other")
+        await wait_for_text(journal, "Answer to Other")
 
 
 async def test_a_replaced_folder_with_the_same_identity_is_watched_again(
@@ -159,13 +159,13 @@ async def test_a_replaced_folder_with_the_same_identity_is_watched_again(
     monkeypatch.setattr(folder_watch, "_identity", lambda folder: (1, 1) if os.path.exists(folder) else None)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         shutil.rmtree(tmp_path / ".claude")
         path = transcript_in(tmp_path, OTHER)
         for number in range(3):
             append(path, lines(talk("0", "1", "2", session=OTHER)[number * 4 : number * 4 + 4]))
-            await until_said(journal, f"Answer to {number}")
+            await wait_for_text(journal, f"Answer to {number}")
 
 
 async def test_named_files_and_folders_are_watched_without_being_asked_about(journal: Journal, tmp_path: Path) -> None:
@@ -176,12 +176,12 @@ async def test_named_files_and_folders_are_watched_without_being_asked_about(jou
     codex = codex_talk.Transcript()
     codex.run("Do it")
     async with Watcher(journal, folders=folders_at([alone, folder]), intervals=NATIVE) as watch:
-        await until_said(journal, "One")
+        await wait_for_text(journal, "One")
         (tmp_path / "beside.jsonl").write_bytes(lines(talk("Beside", session=OTHER)))
         append(alone, lines(talk("One")[2:]))
         (folder / "some.jsonl").write_bytes(lines(codex.lines))
-        await until_said(journal, "Answer to One")
-        await until_said(journal, "Do it")
+        await wait_for_text(journal, "Answer to One")
+        await wait_for_text(journal, "Do it")
         await settled(watch)
         (status,) = watch.status()
         assert (status.provider, status.files) == ("", 2)
@@ -204,9 +204,9 @@ async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: 
         path.write_bytes(data[:-40])
         await until(journal, lambda entries: any(entry.kind == "tool_call_update" for entry in entries))
         append(path, data[-40:-1])  # all but the newline
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         append(path, data[-1:] + lines(talk("One", "Two")[4:]))
-        await until_said(journal, "Answer to Two")
+        await wait_for_text(journal, "Answer to Two")
     assert frame_keys(await all_entries(journal)) == await imported(path)
 
 
@@ -218,7 +218,7 @@ async def test_any_change_of_a_file_imports_its_records_once(
     one, both = talk("One"), talk("One", "Two")
     async with watcher(journal, tmp_path, pace) as watch:
         path.write_bytes(lines(one))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         match how:
             case "truncated":
@@ -240,7 +240,7 @@ async def test_any_change_of_a_file_imports_its_records_once(
                 path.unlink()
                 await settled(watch)
                 path.write_bytes(lines(both))
-        entries = await until_said(journal, "Answer to Two")
+        entries = await wait_for_text(journal, "Answer to Two")
         await settled(watch)
     frames = [entry.frame for entry in await all_entries(journal)]
     assert len(frames) == len(set(frames)) >= len(entries)
@@ -266,7 +266,7 @@ async def test_of_a_file_that_grows_only_the_rest_is_read(
     async with watcher(journal, tmp_path) as watch:
         for number in range(0, len(whole), 4):
             append(path, lines(whole[number : number + 4]))
-            await until_said(journal, f"Answer to {number // 4}")
+            await wait_for_text(journal, f"Answer to {number // 4}")
             await settled(watch)
     assert fed == sorted(fed)
     assert len(fed) == len(whole)
@@ -285,13 +285,13 @@ async def test_a_file_that_is_compressed_in_place_adds_nothing_twice(journal: Jo
     zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     path = _codex(tmp_path, "Do it")
     async with watcher(journal, tmp_path, modes=modes(tmp_path, '[watch]\ncodex = "on"\n')) as watch:
-        await until_said(journal, "Do it")
+        await wait_for_text(journal, "Do it")
         await settled(watch)
         before = await all_entries(journal)
         path.with_name(f"{path.name}.zst").write_bytes(zstd.compress(path.read_bytes()))
         path.unlink()
         _codex(tmp_path, "Another", codex_talk.PARENT)
-        await until_said(journal, "Another")
+        await wait_for_text(journal, "Another")
         await settled(watch)
         assert watch.status()[1].error is None
     assert await all_entries(journal, before[0].session_id) == before
@@ -319,9 +319,9 @@ async def test_sub_agents_may_come_before_the_session_that_began_them(journal: J
     async with watcher(journal, tmp_path):
         child.parent.mkdir(parents=True)
         child.write_bytes(lines(side.lines))
-        await until_said(journal, "Seen.")
+        await wait_for_text(journal, "Seen.")
         parent.write_bytes(lines(talk("One")))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
     assert {one.agent_session_id for one in await journal.sessions()} == {"a1", SESSION}
     assert not await maintenance.verify(journal)
 
@@ -337,7 +337,7 @@ async def test_two_watchers_of_one_journal_bring_each_record_once(tmp_path: Path
     ):
         for number in range(0, len(whole), 4):
             append(path, lines(whole[number : number + 4]))
-            await until_said(one, f"Answer to {number // 4}")
+            await wait_for_text(one, f"Answer to {number // 4}")
         assert frame_keys(await all_entries(one)) == await imported(path)
         assert not await maintenance.verify(one)
 
@@ -352,16 +352,16 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
     later = [0.0]
     async with watcher(journal, tmp_path, POLLING, clock=ClockOf(lambda: path.stat().st_mtime + later[0])) as watch:
         path.write_bytes(lines(talk("One", "Two")[:5]))
-        await until_said(journal, "Two")
+        await wait_for_text(journal, "Two")
         later[0] = AT_REST_S / 2
         await settled(watch)
         assert (await journal.sessions())[0].status == "running"
         later[0] = AT_REST_S * 2
-        await until_said(journal, "The transcript ends before this run does.")
+        await wait_for_text(journal, "The transcript ends before this run does.")
         assert (await journal.sessions())[0].status == "interrupted"
         later[0] = 0.0
         append(path, lines(talk("One", "Two", "Three")[5:]))
-        await until_said(journal, "Answer to Three")
+        await wait_for_text(journal, "Answer to Three")
     assert (await journal.sessions())[0].status == "success"
     assert not await maintenance.verify(journal)
 
@@ -391,7 +391,7 @@ async def test_a_session_that_dragoman_runs_is_not_doubled(journal: Journal, tmp
         append(path, lines(talk("One", "Two")[4:]))
         await wait_for_status(watch, lambda status: status.waiting == 2)
         clock.advance(WatchIntervals().settle_s)
-        entries = await until_said(journal, "Answer to Other")  # read after the first one
+        entries = await wait_for_text(journal, "Answer to Other")  # read after the first one
         await settled(watch)
         assert watch.status()[0].files == 2
     assert {entry.session_id for entry in entries[len(before) :]} == {imported_session_id("claude", OTHER)}
@@ -419,7 +419,7 @@ async def test_a_watched_session_that_dragoman_continues_is_skipped(journal: Jou
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         record = await maintenance.load_record(journal, OURS)
         await journal.register_connection(Connection(id="live", agent="claude", at=0.0))
@@ -430,7 +430,7 @@ async def test_a_watched_session_that_dragoman_continues_is_skipped(journal: Jou
         before = await all_entries(journal, OURS)
         append(path, lines(talk("One", "Two")[4:]))
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
-        await until_said(journal, "Answer to Other")
+        await wait_for_text(journal, "Answer to Other")
         await settled(watch)
     assert await all_entries(journal, OURS) == before
     assert not await maintenance.verify(journal)
@@ -440,12 +440,12 @@ async def test_a_session_that_is_deleted_while_it_is_watched_stays_deleted(journ
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         await journal.delete(OURS, at=1.0)
         append(path, lines(talk("One", "Two")[4:]))
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
-        await until_said(journal, "Answer to Other")
+        await wait_for_text(journal, "Answer to Other")
         await settled(watch)
     assert [one.agent_session_id for one in await journal.sessions()] == [OTHER]
 
@@ -479,7 +479,7 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
         assert [one.mode for one in watch.status()] == ["ask", "ask"]
         assert not looked
         await watch.allow("claude")
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         assert [one.mode for one in watch.status()] == ["on", "ask"]
     assert set(looked) == {str(tmp_path / ".claude" / "projects")}
 
@@ -538,7 +538,7 @@ async def test_folders_without_notifications_are_polled(
     path = transcript_in(tmp_path)
     async with watcher(journal, tmp_path, POLLING) as watch:
         path.write_bytes(lines(talk("One")))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         status = watch.status()[0]
         assert status.method == "polling"
         assert "is polled, because the system does not report its changes: OS file watch limit reached." in (
@@ -553,9 +553,9 @@ async def test_files_that_are_not_at_rest_are_looked_at_more_often_than_all_of_t
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, UNTOLD):
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         append(path, lines(talk("One", "Two")[4:]))
-        await until_said(journal, "Answer to Two")
+        await wait_for_text(journal, "Answer to Two")
 
 
 async def test_notifications_that_end_are_replaced_by_polling(
@@ -568,9 +568,9 @@ async def test_notifications_that_end_are_replaced_by_polling(
     path = transcript_in(tmp_path)
     async with watcher(journal, tmp_path, POLLING) as watch:
         path.write_bytes(lines(talk("One")))
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         append(path, lines(talk("One", "Two")[4:]))
-        await until_said(journal, "Answer to Two")
+        await wait_for_text(journal, "Answer to Two")
         assert watch.status()[0].method == "polling"
 
 
@@ -590,7 +590,7 @@ async def test_records_that_could_not_be_committed_are_imported_later(
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         assert "held" in (problems[0] or "")
         assert watch.status()[0].error is None
@@ -611,7 +611,7 @@ async def test_a_file_that_cannot_be_understood_costs_no_other(
     for session in (OTHER, SESSION):
         transcript_in(tmp_path, session).write_bytes(lines(talk("One", session=session)))
     async with watcher(journal, tmp_path) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         assert "RuntimeError: a defect" in (watch.status()[0].error or "")
 
@@ -631,7 +631,7 @@ async def test_a_file_that_may_not_be_read_comes_in_when_it_may(
     monkeypatch.setattr(FileImport, "read", fail)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, POLLING) as watch:
-        await until_said(journal, "Answer to One")
+        await wait_for_text(journal, "Answer to One")
         await settled(watch)
         assert "cannot be read: Permission denied" in (problems[0] or "")
         assert watch.status()[0].error is None
@@ -646,7 +646,7 @@ async def home_of_somebody() -> AsyncIterator[Path]:
         with TemporaryDirectory() as home:
             transcript_in(Path(home)).write_bytes(lines(talk("One")))
             async with MemoryJournal() as journal, watcher(journal, Path(home)):
-                await until_said(journal, "Answer to One")
+                await wait_for_text(journal, "Answer to One")
         os.seteuid(65534)
     try:
         with TemporaryDirectory() as home:
@@ -668,7 +668,7 @@ async def test_an_unreadable_folder_is_reported_until_it_is_readable(name: str, 
             helps = f"If it is yours, this helps: chmod u+rx {folder}"
             assert watch.status()[0].error == f"{folder} cannot be read: Permission denied. {helps}"
             folder.chmod(0o755)
-            await until_said(journal, "Answer to One")
+            await wait_for_text(journal, "Answer to One")
             await wait_for_status(watch, lambda status: status.error is None)
             await wait_for_status(
                 watch, lambda status: status.method == ("native" if pace.use_notifications else "polling")

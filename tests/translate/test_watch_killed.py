@@ -29,7 +29,7 @@ def _started(home: Path) -> subprocess.Popen[bytes]:
 
 
 def _written(home: Path, chance: random.Random) -> Iterator[None]:
-    """Piece by piece, of all sessions in turn, wherever lines end."""
+    """Write all sessions in turn, in pieces that may end within a line."""
     waiting = {session: lines(talk(*map(str, range(12)), session=session)) for session in SESSIONS}
     while left := [session for session in SESSIONS if waiting[session]]:
         session = chance.choice(left)

@@ -147,7 +147,7 @@ def test_the_state_of_a_file_is_freed_without_a_search_for_cycles(provider: str,
 async def test_files_are_imported_though_the_worker_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, min_bytes: int
 ) -> None:
-    """Both if it was given them, and if they were read here while it was starting."""
+    """The same holds for files of the worker and for files that are read here while it starts."""
     killed = start_worker()
     killed.kill()
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", min_bytes)

@@ -15,7 +15,7 @@ from pathlib import Path
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.translate.ingest.folder_watch import WatchIntervals
 from translate.claude_talk import SESSION
-from translate.watched import append, lines, settled, talk, until_said, wait_for_status, watcher
+from translate.watched import append, lines, settled, talk, wait_for_status, wait_for_text, watcher
 
 WATCHES = 5
 WATCHES_FILE = Path("/proc/sys/user/max_inotify_watches")
@@ -35,7 +35,7 @@ async def main(home: Path) -> None:
         path = folder / f"new-{WATCHES * 2 - 1}" / f"{SESSION}.jsonl"
         for number in range(3):
             append(path, lines(talk("0", "1", "2")[number * 4 : number * 4 + 4]))
-            await until_said(journal, f"Answer to {number}")
+            await wait_for_text(journal, f"Answer to {number}")
         await wait_for_status(watch, lambda status: status.method == "polling")
         print(watch.status()[0].error)
 

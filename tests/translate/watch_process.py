@@ -1,4 +1,4 @@
-"""A process that watches the transcripts of a home folder, in small commits, until it is told to stop or is killed.
+"""A process that watches the transcripts of a home folder, in small commits, until it is stopped or killed.
 
     python -m translate.watch_process JOURNAL HOME
 

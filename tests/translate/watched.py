@@ -78,7 +78,7 @@ async def until(journal: Journal, enough: Callable[[list[Entry]], bool]) -> list
     raise AssertionError("the journal was closed")
 
 
-async def until_said(journal: Journal, words: str) -> list[Entry]:
+async def wait_for_text(journal: Journal, words: str) -> list[Entry]:
     return await until(journal, lambda entries: any(words.encode() in entry.frame for entry in entries))
 
 
