@@ -170,7 +170,7 @@ async def test_a_cancelled_turn_that_comes_back_as_finished_is_cancelled() -> No
         assert (result.status, result.stop_reason, result.text) == ("cancelled", "end_turn", "all of it")
 
 
-async def test_an_agent_that_ignores_a_cancel_is_ended_and_other_sessions_are_told_why() -> None:
+async def test_an_agent_that_ignores_a_cancel_is_ended_and_other_sessions_get_the_reason() -> None:
     async def script(turn: Turn) -> None:
         await turn.say("working")
         await turn.never()

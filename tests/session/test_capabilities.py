@@ -95,7 +95,7 @@ USES: dict[str, tuple[Use, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", USES)
-async def test_what_is_not_offered_is_not_asked_and_named(name: str, tmp_path: Path) -> None:
+async def test_a_method_that_is_not_offered_is_not_called_but_named(name: str, tmp_path: Path) -> None:
     use, _, answers = USES[name]
     agent = ScriptedAgent(answers=answers)
     async with runtime_of(agent) as runtime:
@@ -110,7 +110,7 @@ async def test_what_is_not_offered_is_not_asked_and_named(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", USES)
-async def test_what_is_offered_is_used(name: str, tmp_path: Path) -> None:
+async def test_a_method_that_is_offered_is_used(name: str, tmp_path: Path) -> None:
     use, capabilities, answers = USES[name]
     agent = ScriptedAgent(capabilities=capabilities, answers=answers)
     async with runtime_of(agent) as runtime:
@@ -156,7 +156,7 @@ async def test_a_stdio_server_needs_no_capability() -> None:
         ]
 
 
-async def test_a_server_said_in_short_is_sent_whole() -> None:
+async def test_a_server_in_short_form_is_sent_in_full() -> None:
     agent = ScriptedAgent(capabilities={"mcpCapabilities": {"http": True, "sse": True}})
     short = (
         acp.McpServer(name="files", command="/bin/files"),
@@ -187,7 +187,7 @@ async def test_the_whole_answer_is_kept() -> None:
         assert b'"vendor":1' in bytes(capabilities.raw)
 
 
-async def test_a_closed_session_is_told_to_agents_that_want_to_know() -> None:
+async def test_agents_that_offer_it_learn_that_a_session_was_closed() -> None:
     agent = ScriptedAgent(capabilities={"sessionCapabilities": {"close": {}}}, answers={"session/close": {}})
     async with runtime_of(agent) as runtime:
         session = await runtime.open_session(config())

@@ -60,7 +60,7 @@ async def test_variables_go_also_to_the_agent_of_a_spec(tmp_path: Path) -> None:
         ("demo", "hello", {"limits": 5}, "limits is 5; expected Limits"),
     ],
 )
-async def test_what_is_of_the_wrong_type_is_named(
+async def test_a_setting_of_the_wrong_type_is_named(
     tmp_path: Path, agent: Any, prompt: Any, given: dict[str, Any], says: str
 ) -> None:
     async with asyncio.timeout(TIMEOUT_S):
@@ -109,7 +109,7 @@ async def test_the_process_ends_with_its_session_also_when_it_hangs(tmp_path: Pa
         assert (await hanging).status == "cancelled"
 
 
-async def test_a_crash_of_a_real_process_is_told_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_crash_of_a_real_process_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path) as session:
         with pytest.raises(AgentCrashed, match="exit code 3") as failed:
             await session.run("crash")
@@ -118,7 +118,7 @@ async def test_a_crash_of_a_real_process_is_told_with_its_last_words(tmp_path: P
         assert session.status() == "error"
 
 
-async def test_what_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+async def test_an_address_that_cannot_be_opened_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises((InputError, ConfigError), match="no-such-preset"):
         await open_session("no-such-preset", cwd=tmp_path)
     with pytest.raises(InputError, match="access"):
@@ -146,7 +146,7 @@ async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away
     assert os.environ["TAKEN"] == "away"
 
 
-async def test_who_gives_up_waiting_for_the_end_leaves_no_process(tmp_path: Path) -> None:
+async def test_a_caller_that_gives_up_waiting_for_the_end_leaves_no_process(tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         session = await open_session("demo", cwd=tmp_path)
         assert isinstance(session._runtime, AgentRuntime)

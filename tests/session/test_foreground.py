@@ -21,7 +21,7 @@ async def run(program: str, **env: str) -> int:
         return await run_in_foreground([sys.executable, "-I", "-c", program], env={**os.environ, **env}, cwd=None)
 
 
-async def test_its_exit_code_is_told_or_the_signal_that_ended_it() -> None:
+async def test_the_exit_code_or_the_signal_is_reported() -> None:
     assert await run("raise SystemExit(3)") == 3
     assert await run("import os; raise SystemExit(os.environ['CODE'] == 'x')", CODE="x") == 1
     assert await run("import os, signal; os.kill(os.getpid(), signal.SIGTERM)") == -signal.SIGTERM
@@ -43,7 +43,7 @@ async def test_ctrl_c_means_nothing_to_us_meanwhile_and_all_to_the_program() -> 
 
 
 @pytest.mark.parametrize("deaf", [False, True])
-async def test_who_gives_up_leaves_no_program(deaf: bool, tmp_path: Path) -> None:
+async def test_a_caller_that_gives_up_leaves_no_program(deaf: bool, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -72,7 +72,7 @@ async def test_a_question_about_a_file_can_be_answered_from_elsewhere(tmp_path: 
     assert (tmp_path / "a.txt").read_text() == "a\n"
 
 
-async def test_what_is_asked_in_the_same_breath_as_the_end_is_cancelled() -> None:
+async def test_a_request_at_the_very_end_of_a_run_is_cancelled() -> None:
     answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     async def script(turn: Turn) -> None:
@@ -138,7 +138,7 @@ async def ask(turn: Turn, **fields: object) -> object:
     return await turn.agent.request("elicitation/create", params)
 
 
-async def test_a_question_is_answered_by_the_callback_and_told_as_events() -> None:
+async def test_a_question_is_answered_by_the_callback_and_reported_as_events() -> None:
     answers: list[object] = []
 
     async def script(turn: Turn) -> None:
@@ -155,7 +155,7 @@ async def test_a_question_is_answered_by_the_callback_and_told_as_events() -> No
     assert (answered.action, answered.content, answered.decided_by) == ("accept", {"name": "Ada"}, "callback")
 
 
-async def test_where_nobody_can_be_asked_questions_are_not_offered() -> None:
+async def test_without_a_callback_questions_are_not_offered() -> None:
     refusals: list[int] = []
 
     async def script(turn: Turn) -> None:

@@ -94,7 +94,7 @@ async def test_a_login_counts_when_a_new_process_opens_a_session() -> None:
         os.stat(folder)
 
 
-async def test_what_the_agent_says_of_itself_is_not_taken_for_a_login() -> None:
+async def test_the_agents_own_claim_does_not_count_as_a_login() -> None:
     vendor = Vendor(keeps=False)
     async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         await doing.carry_out(method(doing, "browser"))
@@ -126,7 +126,7 @@ async def test_the_presets_own_method_is_not_used_before_one_is_chosen() -> None
         assert offered_capabilities["_meta"] == {"terminal-auth": True}
 
 
-async def test_what_the_agent_asks_during_its_login_is_answered() -> None:
+async def test_questions_of_the_agent_during_its_login_are_answered() -> None:
     vendor = Vendor()
 
     async def authenticate(request: ReceivedRequest) -> object:
@@ -222,13 +222,13 @@ async def test_a_terminal_method_that_fails_is_no_login(program: AgentSpec) -> N
             await doing.verify()
 
 
-async def test_a_program_that_is_not_there_is_told(program: AgentSpec) -> None:
+async def test_a_missing_login_program_is_reported(program: AgentSpec) -> None:
     async with asyncio.timeout(TIMEOUT_S), Login(program) as doing:
         with pytest.raises(StartError, match="/nowhere/at-all cannot be started"):
             await doing.carry_out(method(doing, "gone"))
 
 
-async def test_a_key_that_is_not_set_is_told_and_never_asked_for(
+async def test_a_key_that_is_not_set_is_reported_and_never_asked_for(
     program: AgentSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PROOF_KEY", raising=False)

@@ -110,6 +110,6 @@ def test_the_method_is_chosen_by_id_or_is_the_only_one() -> None:
         (AgentSpec(url="wss://example.org/acp?key=secret"), "dragoman login wss://example.org/acp"),
     ],
 )
-def test_what_to_type_is_told_for_every_agent(spec: AgentSpec, line: str) -> None:
+def test_every_agent_has_a_login_command_to_type(spec: AgentSpec, line: str) -> None:
     assert shlex.split(login_line(spec)) == shlex.split(line)
     assert "secret" not in login_line(spec)

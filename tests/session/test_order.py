@@ -15,7 +15,7 @@ from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from hub.journaled import journal_client_of
 
 
-async def test_all_that_was_said_before_the_answer_is_seen_before_the_end() -> None:
+async def test_all_updates_before_the_answer_are_seen_before_the_end() -> None:
     async def script(turn: Turn) -> None:
         for number in range(1000):
             await turn.say(f"{number} ")
@@ -37,7 +37,7 @@ async def test_a_result_has_every_word_that_came_in_the_same_breath_as_the_answe
         assert (await session.run("go")).text == "last word"
 
 
-async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
+async def test_updates_after_end_turn_belong_to_the_session() -> None:
     between: asyncio.Queue[Event] = asyncio.Queue()
 
     def hear(event: Event) -> None:
@@ -107,7 +107,7 @@ async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
         assert [event.type for event in heard] == ["provider.event", "assistant.delta"]
 
 
-async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() -> None:
+async def test_early_updates_of_a_session_that_is_never_opened_are_reported_as_strays() -> None:
     async def new(request: ReceivedRequest) -> object:
         agent.update("another", "session_info_update", title="x")
         return {"sessionId": "this"}
@@ -119,7 +119,7 @@ async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() 
         assert "another" in stray.text
 
 
-async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
+async def test_the_history_that_load_replays_is_complete_when_it_returns() -> None:
     async def load(request: ReceivedRequest) -> object:
         for number in range(500):
             agent.update(
@@ -180,7 +180,7 @@ async def test_sessions_of_one_agent_hear_only_their_own() -> None:
         assert [set(result.text.split()) for result in results] == [{"session-1"}, {"session-2"}, {"session-3"}]
 
 
-async def test_an_update_for_no_session_is_told_as_a_stray() -> None:
+async def test_an_update_for_no_session_is_reported_as_a_stray() -> None:
     async def script(turn: Turn) -> None:
         turn.agent.update("nobody", "session_info_update", title="x")
         turn.agent.notify("_vendor/hello", {"x": 1})

@@ -84,7 +84,7 @@ def test_an_attachment_is_a_resource_under_its_name() -> None:
     assert block["resource"] == {"uri": "attachment:notes", "text": "text", "mimeType": "text/markdown"}
 
 
-def test_a_link_is_named_by_its_end_or_as_told() -> None:
+def test_a_link_is_named_by_the_end_of_its_address_or_by_the_caller() -> None:
     assert blocks(LinkAttachment("file:///a/b/"))[0]["name"] == "b"
     assert blocks(LinkAttachment("x:", "mine"))[0]["name"] == "mine"
 
@@ -107,7 +107,7 @@ def test_an_empty_prompt_is_refused(empty: Any) -> None:
         ([None], "a prompt is made of"),
     ],
 )
-def test_what_cannot_go_into_a_prompt_is_named(part: Any, says: str) -> None:
+def test_a_value_that_cannot_be_part_of_a_prompt_is_named(part: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         assemble(part if isinstance(part, list) else [part], RICH)
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_no_text_is_refused_with_the_place(tmp_path: Path) -> Non
         assemble(FileAttachment(path), RICH)
 
 
-async def test_what_is_refused_is_not_sent() -> None:
+async def test_a_refused_attachment_is_not_sent() -> None:
     agent = ScriptedAgent()
     async with session_of(agent) as session:
         with pytest.raises(InputError):
@@ -149,7 +149,7 @@ async def test_a_system_prompt_goes_with_the_session_where_the_agent_takes_one()
         assert [block["text"] for block in prompt.params["prompt"]] == ["one"]
 
 
-def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     # Opening a pipe waits for its writer, and /dev/zero has no end.
     os.mkfifo(pipe := tmp_path / "pipe.png")
     for part in (FileAttachment(pipe), FileAttachment("/dev/zero"), ImageAttachment(pipe)):

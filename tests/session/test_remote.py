@@ -90,7 +90,7 @@ async def test_an_address_where_nobody_listens_is_named_in_the_error(scheme: str
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/acp", "agent --acp", "ws://ada:secret@127.0.0.1/acp"])
-def test_what_is_no_usable_address_is_refused_before_anything_is_tried(url: str) -> None:
+def test_an_unusable_address_is_refused_before_connecting(url: str) -> None:
     with pytest.raises(InputError):
         connect(url)
 
@@ -241,7 +241,7 @@ async def http_runtime(agent: ScriptedAgent) -> AsyncIterator[tuple[HttpServer, 
         yield server, runtime
 
 
-async def test_a_session_s_stream_is_open_before_anything_is_said_about_it(tmp_path: Path) -> None:
+async def test_a_session_s_stream_is_open_before_any_message_about_it(tmp_path: Path) -> None:
     async with http_runtime(ScriptedAgent(echo)) as (server, runtime):
         session = await runtime.open_session(config(tmp_path))
         await session.run("hi")
@@ -309,7 +309,7 @@ async def test_a_server_that_wants_a_login_is_an_authentication_error(tmp_path: 
         ({"initialize": 404}, None, "HTTP 404"),
     ],
 )
-async def test_a_server_that_speaks_something_else_is_told_from_an_agent(
+async def test_a_server_that_speaks_something_else_is_distinguished_from_an_agent(
     refusals: dict[str, int], headers: dict[str, str] | None, says: str
 ) -> None:
     server = HttpServer(ScriptedAgent(echo).main)

@@ -83,7 +83,7 @@ async def test_a_run_that_needs_a_login_tells_them_too_and_login_helps() -> None
     ("code", "category"),
     [(-32600, "protocol"), (-32601, "protocol"), (-32602, "protocol"), (-32603, "transient"), (-32002, "agent")],
 )
-async def test_an_error_is_told_with_its_category(code: int, category: str) -> None:
+async def test_an_error_is_raised_with_its_category(code: int, category: str) -> None:
     async with runtime_of(
         ScriptedAgent(answers={"session/new": refusing(code, "why", {"details": "more"})})
     ) as runtime:
@@ -191,7 +191,7 @@ async def test_an_end_without_a_word_shows_what_is_on_stderr() -> None:
 # -- the agent's requests
 
 
-async def test_what_the_agent_asks_and_we_do_not_offer_is_refused_by_its_code() -> None:
+async def test_a_request_that_we_do_not_offer_is_refused_with_its_code() -> None:
     codes: dict[str, int] = {}
 
     async def script(turn: Turn) -> None:
@@ -281,7 +281,7 @@ async def test_files_are_served_where_they_are_offered(tmp_path: Path) -> None:
 # -- the end of the agent
 
 
-async def test_death_while_idle_is_known_at_once_and_told() -> None:
+async def test_death_while_idle_is_noticed_at_once_and_reported() -> None:
     heard: asyncio.Queue[Event] = asyncio.Queue()
     agent = ScriptedAgent()
     async with session_of(agent, on_event=heard.put_nowait) as session:
@@ -301,7 +301,7 @@ async def test_death_while_idle_is_known_at_once_and_told() -> None:
             await session.set_mode("x")
 
 
-async def test_a_crash_in_a_run_keeps_what_was_said() -> None:
+async def test_a_crash_in_a_run_keeps_the_text_so_far() -> None:
     async def script(turn: Turn) -> None:
         await turn.say("half a")
         turn.crash(3)

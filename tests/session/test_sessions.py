@@ -103,7 +103,7 @@ async def test_runs_are_queued_in_order_and_never_overlap() -> None:
         assert len({run.id for run in runs}) == 20
 
 
-async def test_a_program_that_will_not_queue_is_told_so() -> None:
+async def test_a_program_that_chooses_not_to_queue_gets_an_error() -> None:
     async def script(turn: Turn) -> object:
         return await turn.wait_cancelled()
 

@@ -112,7 +112,7 @@ async def test_an_option_takes_a_value_of_its_kind() -> None:
             await session.set_option("nope", "x")
 
 
-async def test_what_is_not_offered_at_all_is_named() -> None:
+async def test_a_capability_that_is_not_offered_at_all_is_named() -> None:
     async with session_of(agent_with()) as session:
         with pytest.raises(CapabilityMissing, match="no modes") as missing:
             await session.set_mode("ask")

@@ -95,7 +95,7 @@ async def test_a_snapshot_survives_its_json_in_every_form(tmp_path: Path) -> Non
         ({"version": 2, "session_id": "a", "agent_session_id": "b", "cwd": "/"}, "version 2"),
     ],
 )
-def test_what_is_no_handle_is_named(given: Any, says: str) -> None:
+def test_an_invalid_handle_is_named(given: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         read_handle(given)
 
@@ -156,7 +156,7 @@ async def test_settings_that_the_agent_forgot_are_set_again_and_the_rest_is_left
 
 
 @pytest.mark.parametrize("has_run", [False, True])
-async def test_a_system_prompt_is_told_once_also_across_processes(has_run: bool) -> None:
+async def test_a_system_prompt_is_sent_once_also_across_processes(has_run: bool) -> None:
     agent = resumable()
     async with runtime_of(agent) as runtime:
         first = await runtime.open_session(config(system_prompt="Be brief."))

@@ -48,7 +48,7 @@ async def failure(command: list[str], **options: Any) -> DragomanError:
         ("os.kill(os.getpid(), 9)", ExitedAtStart, -9),
     ],
 )
-async def test_an_agent_that_ends_at_start_is_told_with_its_last_words(
+async def test_an_agent_that_ends_at_start_is_reported_with_its_last_lines(
     ending: str, kind: type[Exception], code: int
 ) -> None:
     problem = await failure([*PYTHON, f"import os, sys; print('no key', file=sys.stderr, flush=True); {ending}"])
@@ -98,7 +98,7 @@ async def test_an_agent_that_says_nothing_is_given_up_and_its_stderr_shown() -> 
     assert problem.category == "transient"
 
 
-async def test_stderr_is_told_while_the_agent_starts() -> None:
+async def test_stderr_is_reported_while_the_agent_starts() -> None:
     lines: list[str] = []
     body = "import sys; print('one', file=sys.stderr); print('two', file=sys.stderr); sys.exit(3)"
     await failure([*PYTHON, body], on_diagnostic=lambda entry: lines.append(f"{entry.kind}: {entry.text}"))
@@ -174,7 +174,7 @@ async def test_our_capabilities_are_what_we_offer_and_no_more() -> None:
         assert request.params["clientCapabilities"]["elicitation"] == {"form": {}, "url": {}}
 
 
-async def test_what_an_adapter_asks_for_goes_with_our_capabilities() -> None:
+async def test_extensions_for_an_adapter_are_announced_with_our_capabilities() -> None:
     agent = ScriptedAgent()
     async with runtime_of(agent, spec=AgentSpec(command=["memory"], meta={"vendor": {"x": 1}})):
         [request] = agent.all_heard("initialize")

@@ -181,7 +181,7 @@ def _marked(tmp_path: Path) -> int:
     return count
 
 
-def test_who_stops_looking_early_still_gets_the_result(tmp_path: Path) -> None:
+def test_a_caller_that_stops_iterating_early_still_gets_the_result(tmp_path: Path) -> None:
     with open_demo(tmp_path) as session:
         run = session.run("stream 30000")
         for event in run:

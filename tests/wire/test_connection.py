@@ -306,7 +306,7 @@ async def test_an_answer_over_the_line_limit_fails_its_call_and_not_the_connecti
     await connection.result(call)
 
 
-async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
+async def test_a_message_is_shown_to_the_handler_before_it_is_written(
     ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends

@@ -39,7 +39,7 @@ def chunk(text: str, **more: Any) -> bytes:
     ],
     ids=["array", "notification", "answer", "update", "id", "behind a mark", "before another"],
 )
-def test_what_no_reader_can_hold_is_noise_with_its_line(line: bytes) -> None:
+def test_a_value_that_no_decoder_can_hold_is_noise_with_its_line(line: bytes) -> None:
     (noise,) = Peer().feed(line + b"\n")
     assert isinstance(noise, Noise)
     assert noise.line == line

@@ -49,7 +49,7 @@ def test_a_message_over_the_limit_is_an_error_before_it_fills_the_memory() -> No
         reader.feed(b"x" * 80)
 
 
-def test_what_is_skipped_does_not_count_towards_the_limit() -> None:
+def test_skipped_parts_do_not_count_towards_the_limit() -> None:
     reader = EventReader(100)
     for _ in range(100):
         assert reader.feed(b": still here\n\nid: 1\n") == []

@@ -246,7 +246,7 @@ def test_numbers_beyond_reach_do_not_cost_the_frame() -> None:
 @pytest.mark.parametrize(("name", "type_"), EXCHANGED, ids=[name for name, _ in EXCHANGED])
 @few
 @given(data=st.data())
-def test_what_is_exchanged_is_read_as_it_was_written(name: str, type_: Any, data: st.DataObject) -> None:
+def test_every_message_is_read_as_it_was_written(name: str, type_: Any, data: st.DataObject) -> None:
     value = data.draw(values(type_))
     assert lenient.decode(lenient.encode(value), type_) == value
     assert lenient.decode(msgspec.Raw(lenient.encode(value)), type_) == value
@@ -288,7 +288,9 @@ def test_capabilities_are_read_one_by_one() -> None:
         (b"[" * 99999, acp.PromptResponse, "JSON"),
     ],
 )
-def test_what_cannot_be_mended_is_refused_with_the_name_of_the_field(raw: bytes, type_: Any, named: str) -> None:
+def test_a_value_that_cannot_be_repaired_is_refused_with_the_name_of_the_field(
+    raw: bytes, type_: Any, named: str
+) -> None:
     with pytest.raises(msgspec.ValidationError, match=named):
         lenient.decode(raw, type_)
 
@@ -313,7 +315,7 @@ def test_an_unknown_kind_in_an_open_union_keeps_its_kind_and_its_bytes() -> None
     assert child.state.kind == "dreaming"
 
 
-def test_what_was_of_an_unknown_kind_is_not_written_as_something_else() -> None:
+def test_a_value_of_an_unknown_kind_is_not_written_as_something_else() -> None:
     with pytest.raises(TypeError, match="Verbatim"):
         lenient.encode(acp.OtherStateUpdate(kind="dreaming", raw=acp.Verbatim(b"{}")))
 

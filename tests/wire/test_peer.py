@@ -107,7 +107,7 @@ def test_an_error_is_an_answer_whatever_its_shape() -> None:
         b"[" * 100_000 + b"\n",
     ],
 )
-def test_what_is_no_message_is_noise_and_keeps_its_line(sent: bytes) -> None:
+def test_a_line_that_is_no_message_is_noise_and_keeps_its_line(sent: bytes) -> None:
     message = only(Peer().feed(sent))
     assert isinstance(message, Noise)
     assert message.line == sent[:-1]

@@ -100,7 +100,7 @@ def test_a_name_that_is_request_and_notification_is_found_as_both() -> None:
     assert acp.NOTIFICATIONS.items() <= (acp.METHODS | acp.NOTIFICATIONS).items()
 
 
-def test_what_was_removed_but_is_still_spoken_is_there() -> None:
+def test_removed_types_that_agents_still_use_are_there() -> None:
     assert acp.METHODS["session/set_model"].params is acp.SetSessionModelRequest
     answer = b'{"sessionId":"s","models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M"}]}}'
     for response in (acp.NewSessionResponse, acp.LoadSessionResponse, acp.ResumeSessionResponse):
@@ -168,7 +168,7 @@ def test_null_differs_from_absence_where_it_clears() -> None:
     assert msgspec.json.encode(clear) == b'{"sessionUpdate":"session_info_update","title":null}'
 
 
-def test_what_the_protocol_requires_is_written_even_when_empty_and_nothing_else_is() -> None:
+def test_required_fields_are_written_even_when_empty_and_no_others_are() -> None:
     assert msgspec.json.encode(acp.NewSessionRequest(cwd="/w", mcp_servers=())) == b'{"cwd":"/w","mcpServers":[]}'
     assert msgspec.json.encode(acp.InitializeRequest(protocol_version=acp.PROTOCOL_VERSION)) == b'{"protocolVersion":1}'
 
