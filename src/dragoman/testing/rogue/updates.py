@@ -6,59 +6,14 @@ Unless stated otherwise, the run says "before " and "after", with the fault betw
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from dragoman.testing.rogue.agent import Agent, Frame, Json, behaviour
 
-_TEXT = {"type": "text", "text": "t", "annotations": {"audience": ["user"], "priority": 1.0}}
-_CHUNK = {"content": _TEXT, "messageId": "m", "_meta": {"a": 1}}
-_TOOL = {
-    "toolCallId": "t",
-    "title": "t",
-    "name": "n",
-    "kind": "read",
-    "status": "completed",
-    "content": [
-        {"type": "content", "content": _TEXT},
-        {"type": "diff", "path": "/p", "oldText": "o", "newText": "n"},
-        {"type": "terminal", "terminalId": "x"},
-    ],
-    "locations": [{"path": "/p", "line": 1}],
-    "rawInput": {"a": 1},
-    "rawOutput": {"a": 1},
-    "_meta": {"claudeCode": {"parentToolUseId": "p"}},
-}
-_OPTION = {
-    "id": "o",
-    "name": "n",
-    "category": "mode",
-    "type": "select",
-    "currentValue": "v",
-    "options": [{"value": "v", "name": "n"}],
-}
-_ENTRIES = [{"content": "c", "priority": "high", "status": "pending"}]
-
 # One valid update of each kind, with all its fields. None says anything: it would become part of the answer.
-WHOLE: dict[str, Frame] = {
-    "user_message_chunk": _CHUNK,
-    "agent_thought_chunk": _CHUNK,
-    "tool_call": _TOOL,
-    "tool_call_update": _TOOL,
-    "plan": {"entries": _ENTRIES, "_meta": {}},
-    "plan_update": {"plan": {"type": "items", "planId": "p", "entries": _ENTRIES}},
-    "plan_removed": {"planId": "p"},
-    "available_commands_update": {"availableCommands": [{"name": "n", "description": "d", "input": {"hint": "h"}}]},
-    "current_mode_update": {"currentModeId": "m"},
-    "config_option_update": {"configOptions": [_OPTION]},
-    "session_info_update": {"title": "t", "updatedAt": "2026-01-01T00:00:00Z"},
-    "usage_update": {"used": 1, "size": 2, "cost": {"amount": 1.0, "currency": "USD"}},
-    "notice": {"severity": "info", "message": "m"},
-    "compaction_update": {"compactionId": "c", "status": "completed"},
-    "compaction_summary_chunk": {"compactionId": "c", "content": _TEXT},
-    "subagent_update": {"sessionId": "s", "title": "t", "description": "d", "state": {"type": "idle"}},
-    "session_message": {"content": [_TEXT], "senderSessionId": "s", "messageId": "m"},
-    "session_message_chunk": {"content": _TEXT, "senderSessionId": "s", "messageId": "m"},
-}
+VALID_UPDATES: dict[str, Frame] = json.loads(Path(__file__).with_name("updates.json").read_bytes())
 
 WRONG: tuple[Json, ...] = (
     None,
@@ -100,7 +55,7 @@ def _changed(update: Frame, path: tuple[Json, ...], wrong: Json) -> Frame:
 
 def spoilt(wrongs: tuple[Json, ...]) -> Iterator[Frame]:
     """Yield each kind of update with each of its fields, at every depth, replaced by each of these values."""
-    for kind, fields in WHOLE.items():
+    for kind, fields in VALID_UPDATES.items():
         for path in _paths(fields):
             for wrong in wrongs:
                 yield {"sessionUpdate": kind, **_changed(fields, path, wrong)}
@@ -139,7 +94,7 @@ def missing_fields(agent: Agent) -> None:
     agent.begin_run("before")
     for update in spoilt((...,)):
         agent.send(agent.update(update))
-    for kind in (*WHOLE, "agent_message_chunk"):
+    for kind in (*VALID_UPDATES, "agent_message_chunk"):
         agent.send(agent.update({"sessionUpdate": kind}))
     agent.finish_run("after")
 
