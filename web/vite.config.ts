@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
 import react from "@vitejs/plugin-react";
-import type { Plugin } from "vite";
+import type { Plugin, Rolldown } from "vite";
 import { defineConfig } from "vitest/config";
 
 // The folder from which the server serves the page. The build is moved there once it is complete.
@@ -26,6 +26,35 @@ function compressed(): Plugin {
       }
     },
   };
+}
+
+/** Names the scripts of a session's view in the document, for public/early.js. */
+function sessionScripts(): Plugin {
+  return {
+    name: "session-scripts",
+    apply: "build",
+    transformIndexHtml: {
+      order: "post",
+      handler(_, { bundle = {} }) {
+        const chunks = Object.values(bundle).filter((file) => file.type === "chunk");
+        const initial = scriptsOf(chunks.find((chunk) => chunk.isEntry)?.fileName, bundle);
+        const view = scriptsOf(chunks.find((chunk) => chunk.name === "SessionView")?.fileName, bundle);
+        const content = [...view].filter((name) => !initial.has(name)).map((name) => `/${name}`);
+        return [
+          { tag: "meta", attrs: { name: "session-scripts", content: content.join(" ") }, injectTo: "head-prepend" },
+        ];
+      },
+    },
+  };
+}
+
+/** A chunk and all that it imports statically. */
+function scriptsOf(name: string | undefined, bundle: Rolldown.OutputBundle, names = new Set<string>()): Set<string> {
+  const chunk = bundle[name ?? ""];
+  if (chunk?.type !== "chunk" || names.has(chunk.fileName)) return names;
+  names.add(chunk.fileName);
+  for (const imported of chunk.imports) scriptsOf(imported, bundle, names);
+  return names;
 }
 
 /** Drops the older formats of fonts: every browser that can run the page reads the first one. */
@@ -59,7 +88,7 @@ function inPlace(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [react(), oneFormat(), compressed(), inPlace()],
+  plugins: [react(), sessionScripts(), oneFormat(), compressed(), inPlace()],
   build: {
     outDir: "node_modules/.page",
     emptyOutDir: true,

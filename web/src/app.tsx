@@ -30,6 +30,8 @@ const SessionView = lazyComponent(async () => (await import("./session/SessionVi
 const Tray = lazyComponent(async () => (await import("./tray/Tray")).Tray);
 const Settings = lazyComponent(async () => (await import("./settings/Settings")).Settings);
 
+const PRELOAD_DELAY_MS = 2_000; // so that it does not compete with the view that is opened first
+
 function preload(): void {
   for (const component of [SessionView, Tray, Settings]) {
     component.preload().catch(() => undefined); // it is tried again when it is shown
@@ -75,7 +77,9 @@ function Shell() {
   useNeedsFirst(route);
   const isReady = useStore((known) => known.list !== null);
   useEffect(() => {
-    if (isReady) whenIdle(preload);
+    if (!isReady) return;
+    const timer = setTimeout(() => whenIdle(preload), PRELOAD_DELAY_MS);
+    return () => clearTimeout(timer);
   }, [isReady]);
   useShortcuts({
     "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),

@@ -1,4 +1,4 @@
-// The theme: light, dark or as the system, chosen per device. public/theme.js applies it at load.
+// The theme: light, dark or as the system, chosen per device. public/early.js applies it at load.
 
 import { useSyncExternalStore } from "react";
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,6 +25,27 @@ MAX_KEPT_BYTES: Final = 1024 * 1024
 
 # Bytes of changes that are sent as one message, unless a single commit is larger.
 MAX_MESSAGE_BYTES: Final = 256 * 1024
+
+
+class Waiters:
+    """Tasks that wait until something is due. They look again whenever they are woken."""
+
+    def __init__(self) -> None:
+        self._events: set[asyncio.Event] = set()
+
+    def wake(self) -> None:
+        for event in self._events:
+            event.set()
+
+    async def wait(self, is_due: Callable[[], bool]) -> None:
+        event = asyncio.Event()
+        self._events.add(event)
+        try:
+            while not is_due():
+                event.clear()
+                await event.wait()
+        finally:
+            self._events.discard(event)
 
 
 class Chunk(NamedTuple):
@@ -81,7 +102,7 @@ class SessionBroadcast:
         self._first = 0  # number of the first chunk that is kept
         self._size = 0  # bytes
         self._position: int | None = None  # of the last change that was added
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters = Waiters()
 
     @property
     def end(self) -> int:
@@ -108,7 +129,7 @@ class SessionBroadcast:
             self._size += len(chunk.body)
             while self._size > MAX_KEPT_BYTES and len(self._chunks) > 1 and not self.starting:
                 self.drop_oldest()
-        self.wake()
+        self._waiters.wake()
 
     @property
     def droppable_bytes(self) -> int:
@@ -129,16 +150,12 @@ class SessionBroadcast:
         self._size = 0
         self._position = self.floor = None
         self.resets += 1
-        self.wake()
+        self._waiters.wake()
 
     def end_all(self) -> None:
         """End the stream of every follower: the session was deleted."""
         self.deleted = True
-        self.wake()
-
-    def wake(self) -> None:
-        for event in self._waiters:
-            event.set()
+        self._waiters.wake()
 
     def number_after(self, position: int) -> int:
         """The number of the first chunk with a change after this position."""
@@ -174,14 +191,7 @@ class SessionBroadcast:
 
     async def wait(self, number: int) -> None:
         """Return when there may be a chunk with this number, or the session was deleted."""
-        if number != self.end or self.deleted:
-            return
-        event = asyncio.Event()
-        self._waiters.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._waiters.discard(event)
+        await self._waiters.wait(lambda: number != self.end or self.deleted)
 
 
 def _ended_runs(changes: Sequence[Change]) -> tuple[str, ...]:

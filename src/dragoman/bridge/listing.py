@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from dragoman.bridge.broadcast import Waiters
 from dragoman.bridge.rows import row_model
 from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFound, DragomanError, StartError
 from dragoman.hub.commands import describe
@@ -205,7 +206,7 @@ class SessionListing:
         self._number = 0
         self._woken_number = 0  # the number when followers were last woken
         self._pending_number = 0
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters = Waiters()
         self._timer: asyncio.TimerHandle | None = None
 
     # -- for followers
@@ -265,21 +266,11 @@ class SessionListing:
 
     async def wait(self, number: int) -> None:
         """Return when sessions changed after this number and the change is due to be sent."""
-        await self._wait(lambda: self._woken_number > number)
+        await self._waiters.wait(lambda: self._woken_number > number)
 
     async def wait_for_pending(self, number: int) -> None:
         """Return when the pending permissions and questions changed after this number."""
-        await self._wait(lambda: self._pending_number > number)
-
-    async def _wait(self, is_due: Callable[[], bool]) -> None:
-        event = asyncio.Event()
-        self._waiters.add(event)
-        try:
-            while not is_due():
-                event.clear()
-                await event.wait()
-        finally:
-            self._waiters.discard(event)
+        await self._waiters.wait(lambda: self._pending_number > number)
 
     # -- lookups
 
@@ -403,8 +394,7 @@ class SessionListing:
             self._timer.cancel()
             self._timer = None
         self._woken_number = self._number
-        for event in self._waiters:
-            event.set()
+        self._waiters.wake()
 
 
 def _is_pending(row: _PendingRow) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dragoman.agents.find import Finding, survey
 from dragoman.agents.preset import Keys, load_presets
 from dragoman.bridge.auth import Caller
+from dragoman.bridge.broadcast import Waiters
 from dragoman.bridge.broadcaster import Broadcaster
 from dragoman.bridge.listing import SessionListing, session_state
 from dragoman.bridge.refusal import Refusal
@@ -34,7 +35,7 @@ class AgentList:
         self._home = home
         self._items: tuple[AgentItem, ...] | None = None
         self._lookup = asyncio.Lock()
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters = Waiters()
         self.number = 0
 
     async def items(self) -> tuple[AgentItem, ...]:
@@ -53,18 +54,11 @@ class AgentList:
         """Look the agents up again when they are next asked for, and wake followers."""
         self._items = None
         self.number += 1
-        for event in self._waiters:
-            event.set()
+        self._waiters.wake()
 
     async def wait(self, number: int) -> None:
-        event = asyncio.Event()
-        self._waiters.add(event)
-        try:
-            while self.number <= number:
-                event.clear()
-                await event.wait()
-        finally:
-            self._waiters.discard(event)
+        """Return when the agents changed after this number."""
+        await self._waiters.wait(lambda: self.number > number)
 
 
 def _item(finding: Finding, config: Config, keys: Keys) -> AgentItem:
