@@ -90,7 +90,7 @@ async def test_a_stream_that_ends_has_room_for_the_agents_last_messages() -> Non
 # -- with an agent
 
 
-async def test_an_agent_is_not_read_while_nobody_reads_its_messages(folder: Path) -> None:
+async def test_an_agent_is_not_read_while_its_messages_are_unread(folder: Path) -> None:
     written = 0
 
     async def script(turn: Turn) -> None:
@@ -109,7 +109,7 @@ async def test_an_agent_is_not_read_while_nobody_reads_its_messages(folder: Path
         assert text_of(messages) == "word " * FLOOD
 
 
-async def test_a_process_whose_messages_nobody_reads_loses_none_of_them(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_process_whose_messages_are_unread_loses_none_of_them(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message(f"flood {FLOOD}"))
         await full(session.messages)
@@ -117,7 +117,7 @@ async def test_a_process_whose_messages_nobody_reads_loses_none_of_them(demo: Ba
         assert text_of(messages) == "".join(f"drop {number}\n" for number in range(1, FLOOD + 1))
 
 
-async def test_an_interrupt_is_carried_out_while_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+async def test_an_interrupt_is_carried_out_while_messages_are_unread(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
@@ -128,7 +128,7 @@ async def test_an_interrupt_is_carried_out_while_nobody_reads(demo: BackendAdapt
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "cancelled"
 
 
-async def test_a_configuration_change_is_made_while_nobody_reads(folder: Path) -> None:
+async def test_a_configuration_change_is_made_while_messages_are_unread(folder: Path) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(session={"modes": modes}, answers={"session/set_mode": {}})
     async with connected(scripted(agent), folder) as session:
@@ -142,13 +142,13 @@ async def test_a_configuration_change_is_made_while_nobody_reads(folder: Path) -
         await until(session, "result")
 
 
-async def test_a_session_is_closed_while_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+async def test_a_session_is_closed_while_messages_are_unread(demo: BackendAdapter, folder: Path) -> None:
     async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
 
 
-async def test_the_death_of_an_agent_is_noticed_while_nobody_reads(folder: Path) -> None:
+async def test_the_end_of_an_agent_is_noticed_while_messages_are_unread(folder: Path) -> None:
     async def script(turn: Turn) -> object:
         for _ in range(FLOOD):
             await turn.say("word ")

@@ -302,7 +302,7 @@ def test_a_tool_call_that_a_run_left_unfinished_does_not_belong_to_the_next_run(
     assert "title" not in wire.update("tool_call_update", toolCallId="t", status="completed").metadata
 
 
-def test_fields_around_a_content_block_are_kept(wire: Wire) -> None:
+def test_fields_around_a_content_block_are_preserved(wire: Wire) -> None:
     item = {"type": "content", "content": TEXT, "_meta": {"a": 1}}
     message = wire.update("tool_call_update", toolCallId="t", status="completed", content=[item])
     assert message.content == (item,)
@@ -321,7 +321,7 @@ def test_updates_of_another_session_do_not_belong_to_this_one(wire: Wire) -> Non
     assert kind(message) == ("unknown", "system")
 
 
-def test_fields_beside_the_update_are_kept(wire: Wire) -> None:
+def test_fields_beside_the_update_are_preserved(wire: Wire) -> None:
     update = {"sessionUpdate": "plan", "entries": []}
     params = {"sessionId": SESSION, "update": update, "_meta": {"traceparent": "00"}}
     [message] = wire.frame("in", {"method": "session/update", "params": params})

@@ -24,7 +24,7 @@ def adapter(tmp_path: Path, **config: Any) -> AcpAdapter:
     return AcpAdapter(model, AdapterConfig(**{"cwd": tmp_path, "retry": NO_RETRY, **config}))
 
 
-async def test_a_prompt_object_is_evaluated_within_what_was_configured(tmp_path: Path) -> None:
+async def test_a_prompt_object_is_evaluated_with_the_configuration(tmp_path: Path) -> None:
     prompt = EvaluationPrompt(text='{"n": 3}', output_type=dict[str, int])
     response = await adapter(tmp_path).evaluate(prompt)
     assert response.output == {"n": 3}

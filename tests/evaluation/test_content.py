@@ -66,7 +66,7 @@ def test_an_image_may_be_a_file(tmp_path: Path) -> None:
     assert picture == Picture(base64.b64encode(b"<svg/>").decode(), "image/svg+xml")
 
 
-def test_images_and_words_may_be_mixed() -> None:
+def test_images_and_texts_may_be_mixed() -> None:
     assert [type(block) for block in shown(["a", PNG, 5])] == [Text, Picture, Text]
 
 

@@ -60,7 +60,7 @@ async def evaluated(
 # -- values
 
 
-async def test_a_text_is_enough_where_no_type_is_asked_for() -> None:
+async def test_a_text_is_enough_without_an_output_type() -> None:
     response = await evaluated(ScriptedAgent(), "hi")
     assert (response.output, response.text, response.stop_reason) == (None, "Hello.", "end_turn")
     assert (response.stats.rounds, response.stats.attempts) == (1, 1)
@@ -107,7 +107,7 @@ async def test_the_agent_gets_the_errors_of_a_bad_value_and_may_correct_it_in_th
     assert response.stats.rounds == 1
 
 
-async def test_a_second_value_is_refused_and_the_first_is_kept() -> None:
+async def test_a_second_value_is_refused_and_the_first_stays() -> None:
     results: list[tuple[bool, str]] = []
 
     async def script(turn: Turn) -> None:
@@ -171,7 +171,7 @@ async def test_the_last_json_in_the_text_counts_where_the_tool_was_not_called() 
     assert (await evaluated(script, output_type=Item)).output == Item("A-1", 3)
 
 
-async def test_json_that_does_not_fit_is_never_mended_and_none_before_it_is_tried() -> None:
+async def test_json_that_does_not_fit_is_never_repaired_and_no_earlier_one_is_tried() -> None:
     async def script(turn: Turn) -> None:
         await turn.say('{"sku": "A-1", "count": 3} or rather {"sku": "A-1", "count": "three"}')
 

@@ -36,7 +36,7 @@ async def echo(task: Task, agent: str) -> PromptResponse[Any]:
     )
 
 
-async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_asked_for() -> None:
+async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_jobs() -> None:
     running = most = 0
     release = asyncio.Event()
 
@@ -152,7 +152,7 @@ async def test_an_exception_of_a_user_function_is_in_the_outcome_and_a_tool_erro
     assert outcome_line(ended[0]).endswith("s); a tool failed: broken: KeyError: 'pear'")
 
 
-def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
+def test_agents_are_compared_and_missing_figures_are_no_zeros() -> None:
     lines = compare(
         [
             outcome("a", "x", status="error", rounds=3, seconds=4),

@@ -96,7 +96,7 @@ def test_a_reported_call_is_counted_as_the_tool_that_it_names(call: dict[str, An
     assert [each for each in TOOLS if is_call_of(event, NAME, each)] == ([tool] if tool else [])
 
 
-def test_the_name_of_our_server_is_one_that_nobody_else_has_and_fits_before_every_tools_name() -> None:
+def test_the_name_of_our_server_is_unique_and_fits_before_every_tools_name() -> None:
     assert SERVER.startswith("dragoman-")
     assert len(SERVER) == len(NAME)
     assert len(f"mcp__{SERVER}__{'x' * 40}") <= 64

@@ -26,7 +26,7 @@ async def test_a_value_comes_after_as_many_rounds_as_it_takes() -> None:
     assert (response.output, response.stats.rounds, response.text) == (7, 2, "```json\n7\n```")
 
 
-async def test_a_session_is_asked_for_a_value_by_its_type() -> None:
+async def test_a_run_with_an_output_type_returns_a_value_of_it() -> None:
     async with session_of(second_time) as session:
         run = session.run("How many?", output_type=int, max_rounds=2)
         assert isinstance(run, OutputRun)
@@ -68,7 +68,7 @@ async def test_a_caller_that_leaves_the_loop_early_still_gets_the_value() -> Non
         assert (await run).output == 7
 
 
-async def test_no_value_within_the_rounds_is_an_error_with_what_was_wrong() -> None:
+async def test_no_value_within_the_rounds_is_an_error_with_the_problems() -> None:
     async with session_of(ScriptedAgent()) as session:
         with pytest.raises(OutputInvalid, match="after 2 rounds: there is no JSON in the answer") as failed:
             await OutputRun(session, "How many?", int, max_rounds=2)

@@ -422,7 +422,7 @@ async def test_an_agent_that_stays_connected_holds_up_no_end() -> None:
                 await server.close()
 
 
-async def test_a_connection_that_is_kept_open_is_closed_with_the_server() -> None:
+async def test_an_idle_connection_is_closed_with_the_server() -> None:
     server = ToolServer([lookup])
     async with server:
         host = server.url.removeprefix("http://").partition("/")[0]

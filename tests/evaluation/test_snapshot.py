@@ -103,7 +103,7 @@ def test_a_msgspec_struct_is_put_back() -> None:
     assert state == Struct([Item("a")])
 
 
-def test_a_pydantic_model_is_put_back_with_its_private_parts_and_what_was_set() -> None:
+def test_a_pydantic_model_is_restored_with_its_private_attributes_and_set_fields() -> None:
     state = Model(items={"a": [1]})
     before = Snapshot(state)
     state.items["a"].append(2)

@@ -93,7 +93,7 @@ def test_arguments_of_every_kind_become_what_the_hints_say() -> None:
     assert (taken["how"], taken["limit"]) == ("fast", None)
 
 
-def test_the_schema_tells_types_defaults_and_what_is_required() -> None:
+def test_the_schema_has_types_defaults_and_required_arguments() -> None:
     schema = Tool(take).input_schema
     assert schema["type"] == "object"
     assert schema["required"] == ["text", "point", "struct", "model", "typed", "colours", "when"]

@@ -160,7 +160,7 @@ async def test_it_ends_when_the_server_is_closed() -> None:
         assert await process.wait() == 0
 
 
-async def test_a_shim_with_a_wrong_token_is_let_go_unheard() -> None:
+async def test_a_shim_with_a_wrong_token_is_disconnected_unread() -> None:
     async with ToolServer([lookup]) as server, shim(server, **{TOKEN: "wrong"}) as process:
         out, _ = await process.communicate(json.dumps(INITIALIZE).encode() + b"\n")
         assert out == b""

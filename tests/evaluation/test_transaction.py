@@ -101,7 +101,7 @@ async def test_equal_states_are_not_the_same_state() -> None:
     await asyncio.gather(*(perform(meeting.wait, plain=False, state=state) for state in states))
 
 
-async def test_one_that_waited_and_was_cancelled_holds_up_nobody() -> None:
+async def test_a_cancelled_call_that_waited_delays_no_other() -> None:
     state: dict[str, int] = {}
     free = asyncio.Event()
     first = asyncio.create_task(perform(free.wait, plain=False, state=state))

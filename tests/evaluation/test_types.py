@@ -283,7 +283,7 @@ def test_a_type_without_a_schema_is_refused_by_name(type_: Any) -> None:
         ({"properties": {"a": {"$ref": "other.json#/x"}}}, "which is outside of it"),
     ],
 )
-def test_a_schema_that_is_none_or_points_elsewhere_is_refused(schema: dict[str, Any], messages: str) -> None:
+def test_a_schema_that_is_invalid_or_points_elsewhere_is_refused(schema: dict[str, Any], messages: str) -> None:
     with pytest.raises(InputError, match=messages):
         schema_of(schema)
 
@@ -307,7 +307,7 @@ def test_two_types_of_one_name_keep_apart_among_the_arguments_of_a_tool() -> Non
     assert not validator.is_valid({"one": {"name": "a"}, "other": {"tree": {"name": "b"}}})
 
 
-def test_a_value_that_is_nested_without_end_is_refused_in_words() -> None:
+def test_a_value_that_is_nested_without_end_is_refused_with_a_message() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

@@ -62,7 +62,7 @@ def idle(owned: OwnedSession) -> bool:
     return owned.session is not None and owned.session.active is None and not owned.queue
 
 
-async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_prompt_is_sent_once_however_often_it_is_requested(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         prompt = requests.SessionPrompt(session_id=owned.id, text="hello")

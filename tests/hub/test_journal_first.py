@@ -106,7 +106,7 @@ async def test_nothing_is_delivered_before_it_is_stored() -> None:
         assert (await run).text == "told when kept"
 
 
-async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
+async def test_nothing_is_written_to_the_agent_before_it_is_committed() -> None:
     journal = StallingJournal("session/prompt")
     agent = ScriptedAgent()
     async with journaled_session(agent, journal) as session:
@@ -118,7 +118,7 @@ async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
         assert len(agent.all_heard("session/prompt")) == 1
 
 
-async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing_more() -> None:
+async def test_a_full_disk_ends_the_session_with_its_own_error_and_nothing_more_is_emitted() -> None:
     journal = StallingJournal()
 
     async def script(turn: Turn) -> None:
@@ -198,7 +198,9 @@ SECRET_SERVERS = (
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path, tmp_path: Path, method: str) -> None:
+async def test_no_secret_of_ours_is_stored_live_replayed_or_in_a_handle(
+    home: Path, tmp_path: Path, method: str
+) -> None:
     """Neither of the frames that open a session, nor of those that continue it, nor in what it takes to do so."""
     offered = {"mcpCapabilities": {"http": True}, "loadSession": True, "sessionCapabilities": {"resume": {}}}
 
@@ -229,7 +231,7 @@ async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path
     assert SECRET.encode() not in all_bytes(home)
 
 
-async def test_no_secret_of_ours_is_kept_of_a_real_process(new_hub: NewHub, home: Path, tmp_path: Path) -> None:
+async def test_no_secret_of_ours_is_stored_with_a_real_process(new_hub: NewHub, home: Path, tmp_path: Path) -> None:
     async with new_hub() as hub:
         opened = hub.open_session(
             "demo", cwd=tmp_path, env={"MY_KEY": SECRET}, mcp_servers=SECRET_SERVERS[:2], access="full"
@@ -239,7 +241,7 @@ async def test_no_secret_of_ours_is_kept_of_a_real_process(new_hub: NewHub, home
     assert SECRET.encode() not in all_bytes(home)
 
 
-async def test_a_note_that_is_kept_without_its_secret_is_known_to_be_kept() -> None:
+async def test_a_note_that_is_stored_without_its_secret_is_committed() -> None:
     journal = MemoryJournal()
     spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET})
     client = await journal_client_of(journal)
@@ -348,7 +350,7 @@ def early_speaker(*names: str) -> ScriptedAgent:
     return ScriptedAgent(answers={"session/new": opened})
 
 
-async def test_an_update_before_its_session_has_a_name_is_kept_in_the_order_of_the_wire() -> None:
+async def test_an_update_before_its_session_has_an_id_is_stored_in_the_order_of_the_wire() -> None:
     journal = MemoryJournal()
     async with runtime_of(early_speaker("one", "two"), journal_client=await journal_client_of(journal)) as runtime:
         for name in ("one", "two"):
@@ -393,7 +395,7 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
         assert await verify(journal) == []
 
 
-async def test_a_late_word_of_a_session_that_was_closed_is_not_the_next_ones() -> None:
+async def test_a_late_update_of_a_closed_session_does_not_belong_to_the_next_one() -> None:
     journal = MemoryJournal()
 
     async def opened(request: ReceivedRequest) -> object:

@@ -45,7 +45,7 @@ async def being_opened(hub: Hub, session_id: str) -> None:
         changed.clear()
 
 
-async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_two_restarts_of_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await asyncio.gather(
@@ -136,7 +136,7 @@ async def test_other_commands_to_a_session_that_is_being_opened_are_refused_perm
         assert not again.queue
 
 
-async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_a_rename_while_a_session_is_opened_does_not_disturb_the_opening(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)

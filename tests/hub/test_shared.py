@@ -101,7 +101,7 @@ async def test_a_caller_that_gives_up_opening_does_not_cancel_it_for_others(new_
         await until(hub, await other, idle)
 
 
-async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_an_agent_that_no_caller_waits_for_is_not_started(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
         await asyncio.sleep(0)
@@ -111,7 +111,9 @@ async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tm
         assert not hub.owned_sessions
 
 
-async def test_an_agent_is_not_ended_under_one_who_is_about_to_open_a_session(new_hub: NewHub, tmp_path: Path) -> None:
+async def test_an_agent_is_not_ended_while_a_session_is_about_to_be_opened_on_it(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         assert owned.session is not None

@@ -35,7 +35,7 @@ async def test_a_token_that_may_only_look_cannot_drive(server: RealServer, folde
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8377", "ftp://127.0.0.1", "http://user:secret@127.0.0.1:1", "", "http://"])
-def test_an_address_that_is_none_is_a_clear_error(url: str) -> None:
+def test_an_invalid_address_is_a_clear_error(url: str) -> None:
     with pytest.raises(InputError, match=r"URL|address") as problem:
         Client(url, "dgm_token")
     assert "secret" not in str(problem.value)
@@ -127,7 +127,7 @@ async def test_closing_twice_and_late_is_fine(server: RealServer, folder: Path) 
             await client.sessions()
 
 
-async def test_a_session_is_had_once_by_a_client(client: Client, folder: Path) -> None:
+async def test_a_client_has_a_session_only_once(client: Client, folder: Path) -> None:
     agents: ports.AgentClient = client  # a type checker looks at this
     async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
         with pytest.raises(InputError, match=r"already has session \w+"):
@@ -153,6 +153,6 @@ async def test_a_certificate_of_the_servers_own_is_trusted_by_its_fingerprint(ho
 
 
 @pytest.mark.parametrize(("url", "given"), [("http://127.0.0.1:1", "AB:" * 31 + "AB"), ("https://127.0.0.1:1", "AB")])
-def test_a_fingerprint_that_is_none_is_a_clear_error(url: str, given: str) -> None:
+def test_an_invalid_fingerprint_is_a_clear_error(url: str, given: str) -> None:
     with pytest.raises(InputError, match="fingerprint is"):
         Client(url, "dgm_token", fingerprint=given)

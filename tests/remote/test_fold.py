@@ -50,7 +50,7 @@ def test_a_frame_that_is_sent_again_counts_once() -> None:
     assert often.count == once.count == len(talk)
 
 
-def test_equal_words_are_not_taken_for_the_same() -> None:
+def test_equal_texts_are_not_taken_for_the_same_frame() -> None:
     heard = RemoteFold("s1")
     result = facts_of([heard.add(frame) for frame in frames()])
     assert [fact.text for fact in result if isinstance(fact, TextAdded)] == ["One ", "One "]

@@ -155,7 +155,7 @@ async def test_a_question_is_answered_by_the_program(client: Client, folder: Pat
         assert row.action == "accept"
 
 
-async def test_a_question_that_waits_is_asked_of_who_comes_later(
+async def test_a_pending_question_is_passed_to_a_client_that_attaches_later(
     server: RealServer, client: Client, folder: Path
 ) -> None:
     heard = Heard()
@@ -208,7 +208,7 @@ async def test_a_session_that_was_left_goes_on(server: RealServer, folder: Path)
             assert (await again.run("hello")).status == "success"
 
 
-async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
+async def test_a_slow_program_delays_no_other_and_misses_nothing(
     server: RealServer, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dragoman.session import run as runs

@@ -34,7 +34,7 @@ async def echo(turn: Turn) -> str:
     return "end_turn"
 
 
-async def test_a_streaming_run_is_cancelled_and_what_still_comes_is_kept() -> None:
+async def test_a_streaming_run_is_cancelled_and_its_last_updates_are_stored() -> None:
     async def script(turn: Turn) -> object:
         if turn.text != "go":
             return await echo(turn)

@@ -175,7 +175,7 @@ async def test_a_server_in_short_form_is_sent_in_full() -> None:
             config(mcp_servers=(nothing,))
 
 
-async def test_the_whole_answer_is_kept() -> None:
+async def test_the_whole_answer_is_available() -> None:
     agent = ScriptedAgent(
         capabilities={"_meta": {"vendor": 1}, "unheardOf": True},
         initialize={"agentInfo": {"name": "a", "version": "1.2"}},

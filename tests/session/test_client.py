@@ -129,7 +129,7 @@ async def test_an_address_that_cannot_be_opened_is_reported_at_once(tmp_path: Pa
         await open_session(AgentSpec(command=["no-such-agent-anywhere"]), cwd=tmp_path)
 
 
-async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away(
+async def test_an_environment_variable_reaches_the_agent_and_none_removes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAKEN", "away")

@@ -89,7 +89,7 @@ async def test_a_request_at_the_very_end_of_a_run_is_cancelled() -> None:
         assert session.status() == "idle"
 
 
-async def test_nobodys_answer_is_a_refusal_when_the_limit_is_over() -> None:
+async def test_a_permission_without_an_answer_is_denied_after_the_timeout() -> None:
     async def script(turn: Turn) -> None:
         await turn.say(f"took {await turn.ask_permission()}")
 
@@ -168,7 +168,7 @@ async def test_without_a_callback_questions_are_not_offered() -> None:
     assert refusals == [-32601]
 
 
-async def test_cancelling_the_run_cancels_what_is_asked() -> None:
+async def test_cancelling_the_run_cancels_its_questions() -> None:
     was_asked = asyncio.Event()
     answers: list[object] = []
 
@@ -234,7 +234,7 @@ async def test_a_terminal_can_be_followed_while_it_runs_and_after_it_was_release
 # -- many at once
 
 
-async def test_fifty_sessions_ask_and_run_at_once_and_none_hears_of_another(tmp_path: Path) -> None:
+async def test_fifty_sessions_ask_and_run_at_once_without_mixing_events(tmp_path: Path) -> None:
     count = 50
 
     async def script(turn: Turn) -> None:

@@ -88,7 +88,7 @@ async def test_a_deadline_ends_an_agent_that_does_not_heed_it() -> None:
         assert session.status() == "error"
 
 
-async def test_a_deadline_that_is_kept_is_no_matter() -> None:
+async def test_a_deadline_that_is_met_has_no_effect() -> None:
     async with session_of(ScriptedAgent()) as session:
         assert (await session.run("go", deadline=20.0, idle_limit=20.0)).status == "success"
 

@@ -102,7 +102,7 @@ async def test_the_agents_own_claim_does_not_count_as_a_login() -> None:
             await doing.verify()
 
 
-async def test_a_login_that_fails_tells_the_agents_reason() -> None:
+async def test_a_login_that_fails_reports_the_agents_reason() -> None:
     vendor = Vendor()
     async with asyncio.timeout(TIMEOUT_S), Login(SPEC, runtime=vendor.runtime) as doing:
         with pytest.raises(RequestFailed, match="the key is wrong"):

@@ -66,7 +66,7 @@ def test_a_program_that_cannot_be_read_is_none(meta: Any) -> None:
     assert offered({"id": "a", "name": "A", "_meta": meta})[0].kind == "agent"
 
 
-def test_a_key_from_the_environment_tells_its_variables() -> None:
+def test_a_key_from_the_environment_names_its_variables() -> None:
     keys = [{"name": "A_KEY", "label": "Key", "secret": True}, {"name": "A_URL", "optional": True}]
     new, old = offered(
         {"id": "a", "name": "A", "type": "env_var", "vars": keys, "link": "https://example.org/keys"},

@@ -29,7 +29,7 @@ async def test_all_updates_before_the_answer_are_seen_before_the_end() -> None:
         assert seen_events[-1].text == "".join(f"{number} " for number in range(1000))
 
 
-async def test_a_result_has_every_word_that_came_in_the_same_breath_as_the_answer() -> None:
+async def test_a_result_has_every_update_that_came_in_the_same_bytes_as_the_answer() -> None:
     async def script(turn: Turn) -> None:
         turn.agent.update(turn.session_id, "agent_message_chunk", content={"type": "text", "text": "last word"})
 
@@ -67,7 +67,7 @@ async def test_updates_after_end_turn_belong_to_the_session() -> None:
 
 
 @pytest.mark.parametrize("is_journaled", [False, True], ids=["without journal", "with journal"])
-async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(is_journaled: bool) -> None:
+async def test_updates_in_the_same_bytes_after_the_answer_do_not_belong_to_the_next_run(is_journaled: bool) -> None:
     heard: list[Event] = []
 
     async def prompt(request: ReceivedRequest) -> object:
@@ -91,7 +91,7 @@ async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(is
         assert late.run_id is None
 
 
-async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
+async def test_updates_before_the_answer_to_session_new_are_not_lost() -> None:
     heard: list[Event] = []
 
     async def new(request: ReceivedRequest) -> object:

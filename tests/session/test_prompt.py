@@ -34,7 +34,7 @@ def blocks(given: Input, capabilities: Capabilities = RICH) -> Any:
     return msgspec.json.decode(msgspec.json.encode(assemble(given, capabilities)))
 
 
-def test_text_is_text_and_the_order_is_kept(tmp_path: Path) -> None:
+def test_text_stays_text_and_the_order_is_preserved(tmp_path: Path) -> None:
     assert blocks(["one", LinkAttachment("https://example.org/a/page.html"), "two"], PLAIN) == [
         {"type": "text", "text": "one"},
         {"type": "resource_link", "uri": "https://example.org/a/page.html", "name": "page.html"},

@@ -80,7 +80,7 @@ async def echo(turn: Turn) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
-async def test_an_address_where_nobody_listens_is_named_in_the_error(scheme: str) -> None:
+async def test_an_address_without_a_listener_is_named_in_the_error(scheme: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"{scheme}://127.0.0.1:{taken.getsockname()[1]}/acp?key=secret"
@@ -117,7 +117,7 @@ def test_the_network_packages_are_loaded_only_when_a_connection_is_made() -> Non
     assert done.stdout.strip() == "[]"
 
 
-async def test_headers_go_with_every_request_and_are_not_kept(tmp_path: Path) -> None:
+async def test_headers_go_with_every_request_and_are_not_stored(tmp_path: Path) -> None:
     server = HttpServer(ScriptedAgent(echo).main)
     async with server.running(), runtime_at(server.url, authorization="abracadabra") as runtime:
         session = await runtime.open_session(config(tmp_path))

@@ -46,7 +46,7 @@ async def never(request: ReceivedRequest) -> object:
 # -- logging in
 
 
-async def test_a_session_that_needs_a_login_tells_the_agents_ways() -> None:
+async def test_a_session_that_needs_a_login_names_the_login_methods() -> None:
     agent = ScriptedAgent(
         initialize={"authMethods": METHODS}, answers={"session/new": refusing(-32000, "Authentication required")}
     )
@@ -59,7 +59,7 @@ async def test_a_session_that_needs_a_login_tells_the_agents_ways() -> None:
         assert not runtime.busy
 
 
-async def test_a_run_that_needs_a_login_tells_them_too_and_login_helps() -> None:
+async def test_a_run_that_needs_a_login_names_them_too_and_login_helps() -> None:
     async def script(turn: Turn) -> object:
         if not agent.all_heard("authenticate"):
             turn.refuse(-32000, "Authentication required")
@@ -177,7 +177,7 @@ async def test_a_prompt_answered_without_a_stop_reason_fails(answer: object) -> 
         assert session.status() == "idle"
 
 
-async def test_an_end_without_a_word_shows_what_is_on_stderr() -> None:
+async def test_a_run_that_ends_without_output_shows_stderr() -> None:
     async def script(turn: Turn) -> None:
         turn.agent.complain("error: OPENAI_API_KEY is not set")
 
@@ -236,7 +236,7 @@ async def test_a_permission_request_that_cannot_be_read_is_refused_and_the_run_g
         assert seen_events[-1].status == "success"
 
 
-async def test_a_request_withdrawn_in_the_same_breath_is_still_answered() -> None:
+async def test_a_request_withdrawn_in_the_same_bytes_is_still_answered() -> None:
     answered: list[int] = []
 
     async def script(turn: Turn) -> None:

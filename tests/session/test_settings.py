@@ -122,7 +122,7 @@ async def test_a_capability_that_is_not_offered_at_all_is_named() -> None:
 
 
 @pytest.mark.parametrize("session", [{"configOptions": OPTIONS}, {"modes": MODES, "models": MODELS}])
-async def test_a_switch_that_fails_leaves_what_was(session: dict[str, Any]) -> None:
+async def test_a_switch_that_fails_leaves_the_setting_unchanged(session: dict[str, Any]) -> None:
     """pi-acp 0.0.34 offers models and rejects `session/set_model`."""
 
     async def refuse(request: ReceivedRequest) -> object:
@@ -138,14 +138,14 @@ async def test_a_switch_that_fails_leaves_what_was(session: dict[str, Any]) -> N
         assert opened.status() == "idle"
 
 
-async def test_a_session_is_handed_out_as_it_was_asked_for() -> None:
+async def test_a_session_is_returned_with_the_requested_settings() -> None:
     agent = agent_with(configOptions=OPTIONS)
     async with session_of(agent, mode="do", model="b", reasoning_effort="high", options={"verbose": True}) as session:
         assert [current(session, name) for name in ("mode", "model", "thought_level")] == ["do", "b", "high"]
         assert session.fold.settings["verbose"].current is True
 
 
-async def test_a_session_that_cannot_be_had_as_asked_for_is_not_handed_out() -> None:
+async def test_a_session_without_the_requested_settings_is_not_returned() -> None:
     async with runtime_of(agent_with(modes=MODES)) as runtime:
         with pytest.raises(InputError, match="ask, do"):
             await runtime.open_session(config(mode="nope"))

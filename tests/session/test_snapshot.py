@@ -50,7 +50,7 @@ def resumable(**options: Any) -> ScriptedAgent:
     return ScriptedAgent(capabilities=EVERYTHING, answers={"session/resume": {}, "session/load": None}, **options)
 
 
-async def test_no_secret_is_in_a_snapshot_and_what_is_missing_is_named(tmp_path: Path) -> None:
+async def test_no_secret_is_in_a_snapshot_and_missing_values_are_named(tmp_path: Path) -> None:
     spec = AgentSpec(command=["agent", "--acp"], env={"API_KEY": SECRET, "GONE": None})
     settings = config(workspace=Workspace(tmp_path), mcp_servers=OPEN_SERVERS + SECRET_SERVERS)
     async with runtime_of(resumable(), spec=spec) as runtime:

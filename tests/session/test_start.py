@@ -128,7 +128,7 @@ async def test_an_answer_to_initialize_that_cannot_be_read_is_named(answer: obje
             pass
 
 
-async def test_noise_before_the_answer_is_kept_and_does_no_harm() -> None:
+async def test_noise_before_the_answer_is_recorded_and_does_no_harm() -> None:
     async def initialize(request: ReceivedRequest) -> object:
         request.agent.raw(b"Welcome to the agent!\nnull\n[1]\n\xff\xfe\n")
         return {"protocolVersion": 1}

@@ -215,7 +215,7 @@ async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
     assert isinstance(handler.messages[1], Notification)
 
 
-async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
+async def test_a_request_cancelled_in_the_same_bytes_is_answered_too(
     ends: tuple[RpcConnection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends

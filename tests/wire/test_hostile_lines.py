@@ -45,7 +45,7 @@ def test_a_value_that_no_decoder_can_hold_is_noise_with_its_line(line: bytes) ->
     assert noise.line == line
 
 
-def test_not_a_number_beside_the_words_does_not_cost_them() -> None:
+def test_not_a_number_beside_a_text_does_not_cost_the_text() -> None:
     line = chunk("kept", _meta={"cost": float("nan")})
     (update,) = Peer().feed(line + b"\n")
     assert isinstance(update, Update)

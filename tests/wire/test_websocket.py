@@ -118,7 +118,7 @@ async def test_the_reason_of_a_server_that_closes_is_reported() -> None:
         assert transport.end_reason == "the server closed the connection: 1011 (internal error) out of luck"
 
 
-async def test_a_peer_that_goes_without_a_word_is_a_lost_connection() -> None:
+async def test_a_peer_that_disappears_is_a_lost_connection() -> None:
     async def peer(socket: ServerConnection) -> None:
         await socket.send("{}")
         try:
