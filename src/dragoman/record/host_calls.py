@@ -28,6 +28,7 @@ from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Reply, Request, RequestId, RpcError
 
 _Row = TypeVar("_Row", bound=rows.DecidedRow)
+_RequestRow = TypeVar("_RequestRow", rows.FileCall, rows.Terminal, rows.Permission, rows.Question)
 
 
 def with_decision(row: _Row, decision: notes.Decision | None) -> _Row:
@@ -54,12 +55,28 @@ def refusal_status(error: RpcError, decision: notes.Decision | None) -> Literal[
     return "failed"
 
 
-class FileCalls(dict[str, rows.FileCall]):
+class RequestRows(dict[str, _RequestRow]):
     """Rows by id, in the order of the requests. For reading; only the fold changes it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pending: dict[RequestId, str] = {}  # requests without an answer: the row's id
+
+    def pending(self, request_id: RequestId) -> _RequestRow | None:
+        """Return the row of the request with this id, if it has no answer yet."""
+        return self.get(self._pending.get(request_id, ""))
+
+    def _take_pending_of(self, run_id: str) -> list[_RequestRow]:
+        """Return the rows of the run's pending requests, which are pending no more."""
+        pending = [self[row_id] for row_id in self._pending.values() if self[row_id].run_id == run_id]
+        for row in pending:
+            del self._pending[row.request_id]
+        return pending
+
+
+class FileCalls(RequestRows[rows.FileCall]):
+    def __init__(self) -> None:
+        super().__init__()
         self._texts: dict[RequestId, str] = {}  # the texts that these are to write, for the diff
 
     def on_request(self, context: FrameContext, request: Request) -> Sequence[Fact] | None:
@@ -107,10 +124,6 @@ class FileCalls(dict[str, rows.FileCall]):
             self._texts[row.request_id] = text
         return self._store(row)
 
-    def pending(self, request_id: RequestId) -> rows.FileCall | None:
-        """Return the request with this id, if it has no answer yet."""
-        return self.get(self._pending.get(request_id, ""))
-
     def on_note(self, note: notes.File) -> Sequence[Fact]:
         """Add the resolved path and the old text to a request."""
         row = self.pending(note.request_id)
@@ -146,13 +159,11 @@ class FileCalls(dict[str, rows.FileCall]):
     def on_run_interrupted(self, run_id: str, reason: str, time: float) -> list[Fact]:
         """Cancel the pending requests of an interrupted run."""
         facts: list[Fact] = []
-        for request_id, row_id in list(self._pending.items()):
-            if self[row_id].run_id == run_id:
-                del self._pending[request_id]
-                self._texts.pop(request_id, None)
-                row = msgspec.structs.replace(self[row_id], status="cancelled", error=reason, ended_time=time)
-                self[row_id] = row
-                facts.append(FileCallEnded(row))
+        for row in self._take_pending_of(run_id):
+            self._texts.pop(row.request_id, None)
+            cancelled = msgspec.structs.replace(row, status="cancelled", error=reason, ended_time=time)
+            self[row.id] = cancelled
+            facts.append(FileCallEnded(cancelled))
         return facts
 
     def _store(self, row: rows.FileCall) -> Sequence[Fact]:
@@ -182,12 +193,11 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     signal: str | None = None
 
 
-class Terminals(dict[str, rows.Terminal]):
-    """Rows by id, in the order of the requests. For reading; only the fold changes it."""
+class Terminals(RequestRows[rows.Terminal]):
+    """Only `terminal/create` has a row and is pending here; the other requests change that row."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._pending: dict[RequestId, str] = {}  # `terminal/create` without an answer: the row's id
         self._about: dict[RequestId, tuple[str, str]] = {}  # other requests without an answer: method and row id
         self._row_ids: dict[str, str] = {}  # by terminal id
         self._ending: dict[str, _Ending] = {}  # commands that the agent has asked to end
@@ -231,10 +241,6 @@ class Terminals(dict[str, rows.Terminal]):
         self[row.id] = row
         return (TerminalChanged(row),)
 
-    def pending(self, request_id: RequestId) -> rows.Terminal | None:
-        """Return the terminal that the request with this id is to create."""
-        return self.get(self._pending.get(request_id, ""))
-
     def on_answer(self, reply: Reply, decision: notes.Decision | None, time: float) -> Sequence[Fact]:
         row = self.pending(reply.id)
         if row is not None:
@@ -277,12 +283,10 @@ class Terminals(dict[str, rows.Terminal]):
     def on_run_interrupted(self, run_id: str, reason: str, time: float) -> list[Fact]:
         """Cancel the pending requests of an interrupted run, and mark its running commands as killed."""
         facts: list[Fact] = []
-        for request_id, row_id in list(self._pending.items()):
-            if self[row_id].run_id == run_id:
-                del self._pending[request_id]
-                row = msgspec.structs.replace(self[row_id], status="cancelled", error=reason, ended_time=time)
-                self[row_id] = row
-                facts.append(TerminalRefused(row))
+        for row in self._take_pending_of(run_id):
+            cancelled = msgspec.structs.replace(row, status="cancelled", error=reason, ended_time=time)
+            self[row.id] = cancelled
+            facts.append(TerminalRefused(cancelled))
         for row in [row for row in self.values() if row.run_id == run_id and row.status == "running"]:
             self._ending.setdefault(row.id, "killed")
             facts.append(self._end(row, time))

@@ -25,7 +25,7 @@ from dragoman.record.facts import (
     QuestionAsked,
     QuestionCompleted,
 )
-from dragoman.record.host_calls import FileCalls, Terminals, with_decision
+from dragoman.record.host_calls import FileCalls, RequestRows, Terminals, with_decision
 from dragoman.record.rows import FrameContext
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.lenient import decode_or_none
@@ -34,13 +34,7 @@ from dragoman.wire.messages import Notification, Reply, Request, RequestId
 _Outcome = Literal["selected", "cancelled", "failed"]
 
 
-class Permissions(dict[str, rows.Permission]):
-    """Rows by id, in the order of the requests. For reading; only the fold changes it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pending: dict[RequestId, str] = {}  # requests without an answer: the row's id
-
+class Permissions(RequestRows[rows.Permission]):
     def add(self, permission: rows.Permission) -> PermissionRequested:
         self[permission.id] = permission
         self._pending[permission.request_id] = permission.id
@@ -52,7 +46,7 @@ class Permissions(dict[str, rows.Permission]):
 
     def on_decision(self, decision: notes.Decision, time: float) -> PermissionResolved | None:
         """Resolve a request of the host; the answer to the agent is about the file or the command itself."""
-        row = self._pending_row(decision.request_id)
+        row = self.pending(decision.request_id)
         if row is None or row.origin == "agent":
             return None
         match decision.decision:
@@ -65,7 +59,7 @@ class Permissions(dict[str, rows.Permission]):
 
     def on_answer(self, reply: Reply, decision: notes.Decision | None, time: float) -> PermissionResolved | None:
         """Resolve the request that this reply answers; None where there is none, or it is resolved already."""
-        row = self._pending_row(reply.id)
+        row = self.pending(reply.id)
         if row is None:
             return None
         answer = None if reply.error is not None else decode_or_none(reply.result, acp.RequestPermissionResponse)
@@ -80,15 +74,11 @@ class Permissions(dict[str, rows.Permission]):
     def on_run_interrupted(self, run_id: str, reason: str, time: float) -> list[Fact]:
         """Cancel the pending requests of an interrupted run."""
         facts: list[Fact] = []
-        for row_id in list(self._pending.values()):
-            if self[row_id].run_id == run_id:
-                row = self._resolve(self[row_id], time, "cancelled", None, None).permission
-                row = self[row_id] = msgspec.structs.replace(row, decided_by="cancel", reason=reason)
-                facts.append(PermissionResolved(row))
+        for pending in self._take_pending_of(run_id):
+            row = self._resolve(pending, time, "cancelled", None, None).permission
+            row = self[row.id] = msgspec.structs.replace(row, decided_by="cancel", reason=reason)
+            facts.append(PermissionResolved(row))
         return facts
-
-    def _pending_row(self, request_id: RequestId) -> rows.Permission | None:
-        return self.get(self._pending.get(request_id, ""))
 
     def _resolve(
         self,
@@ -98,7 +88,7 @@ class Permissions(dict[str, rows.Permission]):
         option_id: str | None,
         decision: notes.Decision | None,
     ) -> PermissionResolved:
-        del self._pending[row.request_id]
+        self.abandon(row.request_id)
         row = msgspec.structs.replace(row, outcome=outcome, option_id=option_id, resolved_time=time)
         row = with_decision(row, decision)
         if row.decision is None:
@@ -118,12 +108,9 @@ def _decision_from_option(row: rows.Permission) -> str | None:
             return "cancelled" if row.outcome == "cancelled" else None
 
 
-class Questions(dict[str, rows.Question]):
-    """Rows by id, in the order of the requests. For reading; only the fold changes it."""
-
+class Questions(RequestRows[rows.Question]):
     def __init__(self) -> None:
         super().__init__()
-        self._pending: dict[RequestId, str] = {}  # requests without an answer: the row's id
         self._visits: dict[str, str] = {}  # elicitation ids of URLs to visit: the row's id
 
     def on_request(self, context: FrameContext, request: Request) -> Sequence[Fact] | None:
@@ -170,13 +157,11 @@ class Questions(dict[str, rows.Question]):
     def on_run_interrupted(self, run_id: str, reason: str, time: float) -> list[Fact]:
         """Cancel the pending questions of an interrupted run."""
         facts: list[Fact] = []
-        for request_id, row_id in list(self._pending.items()):
-            if self[row_id].run_id == run_id:
-                del self._pending[request_id]
-                row = self[row_id] = msgspec.structs.replace(
-                    self[row_id], action="cancel", answered_time=time, decided_by="cancel", reason=reason
-                )
-                facts.append(QuestionAnswered(row))
+        for pending in self._take_pending_of(run_id):
+            row = self[pending.id] = msgspec.structs.replace(
+                pending, action="cancel", answered_time=time, decided_by="cancel", reason=reason
+            )
+            facts.append(QuestionAnswered(row))
         return facts
 
     def on_complete(self, message: Notification, time: float) -> Sequence[Fact] | None:

@@ -105,9 +105,6 @@ class SessionFrames:
         reply = _Failure(request_id, answer) if isinstance(answer, RpcError) else _Answer(request_id, answer)
         self._append(at, "in", "session/prompt", reply)
 
-    def native(self, at: float, provider: str, kind: str, record: bytes | msgspec.Raw) -> None:
-        self._out.append(native_frame(provider, self.session_id, at, kind, record))
-
     def _append(self, at: float, direction: Literal["in", "out"], kind: str, message: msgspec.Struct) -> None:
         self._out.append(Frame(at, direction, self.session_id, kind, _line(message)))
 
