@@ -64,23 +64,23 @@ as much. An *aim* is what we would like to reach. Rows without a bar are for inf
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    given = _parse(argv)
+    options = _parse(argv)
     # An installed package has its modules compiled, as the peers have here; ours must be able to.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    names = given.only or list(CASES)
+    names = options.only or list(CASES)
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as workspace:
-        settings = _settings(Path(workspace), given.repetitions, given.quick)
+        settings = _settings(Path(workspace), options.repetitions, options.quick)
         peers = Peers(cache_folder(), settings.say)
         _warn_of_load(settings.say)
         cases = [CASES[name](settings, peers) for name in names]
         facts = _facts(peers)
 
-    if given.json:
+    if options.json:
         print(json.dumps(_as_json(facts, cases), indent=2))
     else:
         print("\n\n".join([_machine(facts), *(section(case) for case in cases), summary(cases)]), flush=True)
     measured = not any(case.reasons() for case in cases)
-    if measured and names == list(CASES) and not given.quick:
+    if measured and names == list(CASES) and not options.quick:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(_page(facts, cases), encoding="utf-8")
         settings.say(f"{PAGE.relative_to(ROOT)} is written")

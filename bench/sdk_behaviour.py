@@ -111,7 +111,7 @@ def agent(scene: str, progress: Path) -> None:
             case _:
                 pass
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-        # In one write with what was said before: an agent that ends its turn waits for nobody.
+        # In one write with the text before it: an agent that ends its turn does not wait for the client.
         write(words + json.dumps(answer).encode() + b"\n")
 
 
@@ -303,7 +303,7 @@ def describe(scene: str, seen: Mapping[str, Any]) -> str:
         case "unknown field":
             return "kept" if "tomorrow" in seen["fields"] else "stripped"
         case "_meta":
-            return f"session id given to the handler: {', '.join(seen['sessions'])}"
+            return f"session id options to the handler: {', '.join(seen['sessions'])}"
         case "null line" | "array line" | "stderr":
             return str(seen["outcome"])
         case "flood":

@@ -114,38 +114,38 @@ async def prompted(steering: ClientConnection, followers: list[ClientConnection]
 
 
 async def main() -> None:
-    given = arguments()
-    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
-        async with serving(Path(folder) / "home", given.agent) as server:
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.cwd) as folder:
+        async with serving(Path(folder) / "home", options.agent) as server:
             steering = await server.connect()
-            opened = await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+            opened = await ask(steering, "session.open", agent="bench", cwd=options.cwd)
             session_id = opened["session_id"]
-            followers = [await server.connect() for _ in range(given.tool_every or 1)]
+            followers = [await server.connect() for _ in range(options.tool_every or 1)]
             for follower in followers:
                 await follow(follower, session_id)
             await prompted(steering, followers, session_id, str(WARM_UP_CHUNKS))
-            started, heard = await prompted(steering, followers, session_id, str(given.count))
+            started, heard = await prompted(steering, followers, session_id, str(options.count))
             texts = heard[0][1]
             report(
                 seconds=max(ended for ended, _, _ in heard) - started,
-                late=check_order([texts[at : at + WORD] for at in range(0, len(texts), WORD)], given.count),
+                late=check_order([texts[at : at + WORD] for at in range(0, len(texts), WORD)], options.count),
             )
 
 
 async def ticks() -> None:
     """Measure the delay added to each update at a thousand per second, and the cost of an idle session."""
-    given = arguments()
-    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
-        async with serving(Path(folder) / "home", given.agent) as server:
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.cwd) as folder:
+        async with serving(Path(folder) / "home", options.agent) as server:
             steering, follower = await server.connect(), await server.connect()
-            opened = await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+            opened = await ask(steering, "session.open", agent="bench", cwd=options.cwd)
             await follow(follower, opened["session_id"])
             await prompted(steering, [follower], opened["session_id"], "tick 50 1")
             _, ((_, _, ages),) = await prompted(steering, [follower], opened["session_id"], f"tick {TICKS} {TICK_PACE}")
             ages.sort()
             before = server.memory()
             for _ in range(IDLE_SESSIONS):
-                await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+                await ask(steering, "session.open", agent="bench", cwd=options.cwd)
             report(
                 p50=ages[len(ages) // 2],
                 p99=ages[len(ages) * 99 // 100],

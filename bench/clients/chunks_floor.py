@@ -14,8 +14,8 @@ READ_SIZE = 65_536
 
 
 def main() -> None:
-    given = arguments()
-    with subprocess.Popen(given.agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as agent:
+    options = arguments()
+    with subprocess.Popen(options.agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as agent:
         assert agent.stdin
         assert agent.stdout
         stdin, stdout = agent.stdin.fileno(), agent.stdout.fileno()
@@ -37,7 +37,7 @@ def main() -> None:
             return lines
 
         ask(1, "initialize", {"protocolVersion": 1})
-        (opened,) = ask(2, "session/new", {"cwd": given.cwd, "mcpServers": []})
+        (opened,) = ask(2, "session/new", {"cwd": options.cwd, "mcpServers": []})
         session_id = json.loads(opened)["result"]["sessionId"]
 
         def prompt(request_id: int, count: int) -> int:
@@ -46,10 +46,10 @@ def main() -> None:
 
         prompt(3, WARM_UP_CHUNKS)
         started = time.perf_counter()
-        seen = prompt(4, given.count)
+        seen = prompt(4, options.count)
         seconds = time.perf_counter() - started
-        if seen != given.count:
-            raise SystemExit(f"saw {seen} lines; the agent sent {given.count}")
+        if seen != options.count:
+            raise SystemExit(f"saw {seen} lines; the agent sent {options.count}")
         report(seconds=seconds)
         agent.stdin.close()
 

@@ -11,9 +11,9 @@ from dragoman import events
 
 
 async def main() -> None:
-    given = arguments()
-    async with dragoman.AgentRuntime(dragoman.AgentSpec(command=given.agent)) as runtime:
-        session = await runtime.open_session(dragoman.SessionConfig(workspace=dragoman.Workspace(given.cwd)))
+    options = arguments()
+    async with dragoman.AgentRuntime(dragoman.AgentSpec(command=options.agent)) as runtime:
+        session = await runtime.open_session(dragoman.SessionConfig(workspace=dragoman.Workspace(options.cwd)))
 
         async def prompt(count: int) -> tuple[float, list[str]]:
             texts: list[str] = []
@@ -28,8 +28,8 @@ async def main() -> None:
             return time.perf_counter() - started, texts
 
         await prompt(WARM_UP_CHUNKS)
-        seconds, texts = await prompt(given.count)
-        report(seconds=seconds, late=check_order(texts, given.count))
+        seconds, texts = await prompt(options.count)
+        report(seconds=seconds, late=check_order(texts, options.count))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ class Client(acp.Client):  # type: ignore[misc]  # the SDK is installed in the p
 
 
 async def main() -> None:
-    given = arguments()
+    options = arguments()
     client = Client()
-    async with acp.spawn_agent_process(client, *given.agent) as (connection, _process):
+    async with acp.spawn_agent_process(client, *options.agent) as (connection, _process):
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        session = await connection.new_session(cwd=given.cwd, mcp_servers=[])
+        session = await connection.new_session(cwd=options.cwd, mcp_servers=[])
 
         async def prompt(count: int) -> float:
             client.expect(count)
@@ -44,8 +44,8 @@ async def main() -> None:
             return time.perf_counter() - started
 
         await prompt(WARM_UP_CHUNKS)
-        seconds = await prompt(given.count)
-        report(seconds=seconds, late=check_order(client.texts, given.count))
+        seconds = await prompt(options.count)
+        report(seconds=seconds, late=check_order(client.texts, options.count))
 
 
 if __name__ == "__main__":

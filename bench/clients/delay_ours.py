@@ -24,19 +24,19 @@ async def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--pace", type=int, required=True, help="milliseconds between two updates")
     parser.add_argument("--run", default="")
-    given = parser.parse_args()
-    spec = dragoman.AgentSpec(command=tuple(given.agent))
-    config = dragoman.SessionConfig(workspace=dragoman.Workspace(given.cwd), access="full")
+    options = parser.parse_args()
+    spec = dragoman.AgentSpec(command=tuple(options.agent))
+    config = dragoman.SessionConfig(workspace=dragoman.Workspace(options.cwd), access="full")
     async with dragoman.AgentRuntime(spec) as ours, dragoman.AgentRuntime(spec) as others:
         timed, other = await ours.open_session(config), await others.open_session(config)
-        if given.run:
-            result = await other.run(given.run)
+        if options.run:
+            result = await other.run(options.run)
             if result.stop_reason != "end_turn":
                 raise SystemExit(f"the command does not run: {result.stop_reason}")
 
         async def delays(count: int) -> list[float]:
             seen: list[float] = []
-            async with timed.run(f"tick {count} {given.pace}") as run:
+            async with timed.run(f"tick {count} {options.pace}") as run:
                 async for event in run:
                     now = time.monotonic_ns()
                     match event:
@@ -47,9 +47,9 @@ async def main() -> None:
             return seen
 
         await delays(WARM_UP)
-        seen = sorted(await delays(given.count))
-        if len(seen) != given.count:
-            raise SystemExit(f"saw {len(seen)} updates; the agent sent {given.count}")
+        seen = sorted(await delays(options.count))
+        if len(seen) != options.count:
+            raise SystemExit(f"saw {len(seen)} updates; the agent sent {options.count}")
         report(p50=seen[len(seen) // 2], p99=seen[len(seen) * 99 // 100], worst=seen[-1])
 
 

@@ -70,14 +70,14 @@ class Recorded:
         return SessionClosed("the agent has ended")
 
 
-async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[Recorded, RpcConnection, str]:
+async def opened(journal: SqliteJournal, options: Arguments, name: str) -> tuple[Recorded, RpcConnection, str]:
     await journal.register_connection(Handshake(id=name, agent="raw", at=time.time()))
     handler = Recorded(journal, name)
-    handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
-    link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)
+    handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=options.cwd)), time.time(), name)
+    link = await launch(AgentSpec(command=options.agent), Limits(), lambda _: None)
     connection = RpcConnection(link, handler, flush=handler.recorder.flush)  # as `AgentRuntime` has it
     await connection.request("initialize", {"protocolVersion": 1})
-    answer = await connection.request("session/new", {"cwd": given.cwd, "mcpServers": []})
+    answer = await connection.request("session/new", {"cwd": options.cwd, "mcpServers": []})
     return handler, connection, msgspec.json.decode(answer)["sessionId"]
 
 
@@ -93,12 +93,12 @@ async def lag(delays: list[float]) -> None:
 
 
 async def main() -> None:
-    given = arguments()
-    sessions = given.tool_every or 1
-    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+    options = arguments()
+    sessions = options.tool_every or 1
+    with tempfile.TemporaryDirectory(dir=options.cwd) as folder:
         path = Path(folder, "journal.db")
         async with await SqliteJournal.open(path) as journal:
-            talks = [await opened(journal, given, f"session {number}") for number in range(sessions)]
+            talks = [await opened(journal, options, f"session {number}") for number in range(sessions)]
 
             async def prompt(talk: tuple[Recorded, RpcConnection, str], count: int) -> None:
                 handler, connection, session_id = talk
@@ -112,10 +112,10 @@ async def main() -> None:
             delays: list[float] = []
             ticking = asyncio.create_task(lag(delays))
             started = time.perf_counter()
-            await asyncio.gather(*(prompt(talk, given.count) for talk in talks))
+            await asyncio.gather(*(prompt(talk, options.count) for talk in talks))
             seconds = time.perf_counter() - started
             ticking.cancel()
-            late = max(check_order(talk[0].texts, given.count) for talk in talks)
+            late = max(check_order(talk[0].texts, options.count) for talk in talks)
             for _, connection, _ in talks:
                 await connection.close()
         delays.sort()

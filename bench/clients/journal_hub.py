@@ -36,16 +36,16 @@ async def prompt(session: Session, count: int) -> list[str]:
 
 
 async def main() -> None:
-    given = arguments()
-    with tempfile.TemporaryDirectory(dir=given.cwd) as home:
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.cwd) as home:
         async with Hub(home) as hub:
-            talks = [await opened(hub, given.agent, given.cwd) for _ in range(given.tool_every or 1)]
+            talks = [await opened(hub, options.agent, options.cwd) for _ in range(options.tool_every or 1)]
             for _, session in talks:
                 await prompt(session, WARM_UP_CHUNKS)
             delays: list[float] = []
             ticking = asyncio.create_task(lag(delays))
             started = time.perf_counter()
-            texts = await asyncio.gather(*(prompt(session, given.count) for _, session in talks))
+            texts = await asyncio.gather(*(prompt(session, options.count) for _, session in talks))
             seconds = time.perf_counter() - started
             ticking.cancel()
             for runtime, _ in talks:
@@ -53,7 +53,7 @@ async def main() -> None:
         delays.sort()
         report(
             seconds=seconds,
-            late=max(check_order(one, given.count) for one in texts),
+            late=max(check_order(one, options.count) for one in texts),
             lag=delays[len(delays) * 99 // 100] if delays else 0.0,
         )
 

@@ -35,8 +35,8 @@ def main(folder: Path) -> None:
     recordings = sorted(folder.glob("*/*.jsonl"))
     if not recordings:
         raise SystemExit(f"there are no recordings in {folder}")
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place, "journal.db")
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home, "journal.db")
         frames = asyncio.run(store_recordings(path, recordings))
         report(file_bytes=path.stat().st_size, frame_bytes=frames)
 

@@ -74,12 +74,12 @@ async def compare(journal: SqliteJournal, path: Path, words: str) -> tuple[float
 
 
 async def main() -> None:
-    given = arguments()
-    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.cwd) as folder:
         path = Path(folder, "library.db")
         started = time.perf_counter()
         async with await SqliteJournal.open(path) as journal:
-            await library(journal, given.count)
+            await library(journal, options.count)
             index_seconds = time.perf_counter() - started
             search_seconds, scan_seconds = await compare(journal, path, RARE)
             frequent_seconds, frequent_scan_seconds = await compare(journal, path, FREQUENT)

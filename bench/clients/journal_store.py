@@ -1,5 +1,5 @@
-"""`journal`, the store by itself: frames written and read back by cursor, a session opened from its rows and folded
-anew. One process, one file at a time, no agent."""
+"""`journal`, the store by itself: frames written and read back by cursor, a session opened from its rows and by folding
+its frames. One process, one file at a time, no agent."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ async def middle(act: Callable[[], Awaitable[object]]) -> float:
 
 
 async def main() -> None:
-    given = arguments()
-    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.cwd) as folder:
         async with await SqliteJournal.open(Path(folder, "frames.db")) as journal:
-            write_seconds = await write_session(journal, "long", given.count, 0)
-            read_seconds = await read_back(journal, "long", given.count)
+            write_seconds = await write_session(journal, "long", options.count, 0)
+            read_seconds = await read_back(journal, "long", options.count)
 
         async with await SqliteJournal.open(Path(folder, "session.db")) as journal:
-            opened = min(OPENED, given.count)
+            opened = min(OPENED, options.count)
             await write_session(journal, "opened", opened, OPENED_TOOL_EVERY)
             rows_seconds = await middle(lambda: journal.rows("opened"))
             fold_seconds = await middle(lambda: maintenance.fold_session(journal, "opened"))

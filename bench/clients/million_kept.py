@@ -7,9 +7,9 @@ from bench.clients.report import arguments, report
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     before = resident()
-    texts = [f"word {number:08d} " for number in range(given.count)]
+    texts = [f"word {number:08d} " for number in range(options.count)]
     report(growth=peak() - before, text_bytes=sum(map(len, texts)))
 
 

@@ -15,10 +15,10 @@ PARTS = 10
 
 
 async def main() -> None:
-    given = arguments()
-    async with dragoman.AgentRuntime(dragoman.AgentSpec(command=given.agent)) as runtime:
-        session = await runtime.open_session(dragoman.SessionConfig(workspace=dragoman.Workspace(given.cwd)))
-        part = given.count // PARTS
+    options = arguments()
+    async with dragoman.AgentRuntime(dragoman.AgentSpec(command=options.agent)) as runtime:
+        session = await runtime.open_session(dragoman.SessionConfig(workspace=dragoman.Workspace(options.cwd)))
+        part = options.count // PARTS
         chunks, tool_calls, text_bytes = 0, 0, 0
         before = resident()
         walls: list[float] = []
@@ -31,7 +31,7 @@ async def main() -> None:
             memory.append(resident())
 
         mark()
-        async with session.run(f"{given.count} {given.tool_every}") as run:
+        async with session.run(f"{options.count} {options.tool_every}") as run:
             async for event in run:
                 match event:
                     case events.AssistantDelta(text=text):
@@ -44,10 +44,10 @@ async def main() -> None:
                     case _:
                         pass
         mark()  # the last part ends with the run, so that whatever the end itself costs is counted
-        expected = given.count // given.tool_every if given.tool_every else 0
-        if (chunks, tool_calls) != (given.count, expected):
+        expected = options.count // options.tool_every if options.tool_every else 0
+        if (chunks, tool_calls) != (options.count, expected):
             raise SystemExit(
-                f"saw {chunks} chunks and {tool_calls} tool calls; the agent sent {given.count} and {expected}"
+                f"saw {chunks} chunks and {tool_calls} tool calls; the agent sent {options.count} and {expected}"
             )
         report(
             part_seconds=[later - earlier for earlier, later in pairwise(walls)],

@@ -22,12 +22,12 @@ from bench.clients.report import arguments, report  # noqa: E402  not part of wh
 
 
 async def main() -> None:
-    given = arguments()
+    options = arguments()
     seconds: list[float] = []
-    for _ in range(given.count):
+    for _ in range(options.count):
         started = time.perf_counter()
-        async with RUNTIME(SPEC(command=given.agent)) as runtime:
-            await runtime.open_session(CONFIG(workspace=WORKSPACE(given.cwd)))
+        async with RUNTIME(SPEC(command=options.agent)) as runtime:
+            await runtime.open_session(CONFIG(workspace=WORKSPACE(options.cwd)))
             seconds.append(time.perf_counter() - started)
     report(load=LOADED - STARTED, opens=seconds)
 

@@ -16,16 +16,16 @@ from bench.clients.report import arguments, report  # noqa: E402  not part of wh
 
 
 async def main() -> None:
-    given = arguments()
+    options = arguments()
     seconds: list[float] = []
-    for _ in range(given.count):
+    for _ in range(options.count):
         started = time.perf_counter()
-        agent = await asyncio.create_subprocess_exec(*given.agent, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        agent = await asyncio.create_subprocess_exec(*options.agent, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         assert agent.stdin
         assert agent.stdout
         for request_id, method, params in (
             (0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
-            (1, "session/new", {"cwd": given.cwd, "mcpServers": []}),
+            (1, "session/new", {"cwd": options.cwd, "mcpServers": []}),
         ):
             request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
             agent.stdin.write(json.dumps(request).encode() + b"\n")

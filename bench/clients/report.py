@@ -12,7 +12,7 @@ from dataclasses import dataclass
 # compiled code, caches) is paid here. The measured run is a session's second prompt.
 WARM_UP_CHUNKS = 2_000
 
-# `word 00000042 `: where the number stands in a chunk's text.
+# `word 00000042 `: the position of the number in a chunk's text.
 NUMBER = slice(5, 13)
 
 
@@ -30,8 +30,8 @@ def arguments() -> Arguments:
     parser.add_argument("--cwd", required=True, help="the session's workspace")
     parser.add_argument("--count", type=int, default=1, help="how many chunks, or how many opens")
     parser.add_argument("--tool-every", type=int, default=0, help="a tool call after every so many chunks")
-    given = parser.parse_args()
-    return Arguments(tuple(given.agent), given.cwd, given.count, given.tool_every)
+    options = parser.parse_args()
+    return Arguments(tuple(options.agent), options.cwd, options.count, options.tool_every)
 
 
 def check_order(texts: Sequence[str], count: int) -> int:

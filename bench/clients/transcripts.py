@@ -46,12 +46,12 @@ async def import_all(journal: SqliteJournal, transcripts: list[Transcript]) -> t
 
 
 async def main(folder: Path) -> None:
-    known = [(detect_provider(one.path), one) for one in transcripts_at([folder])]
-    transcripts = [msgspec.structs.replace(one, provider=name) for name, one in known if name is not None]
+    detected = [(detect_provider(file.path), file) for file in transcripts_at([folder])]
+    transcripts = [msgspec.structs.replace(file, provider=name) for name, file in detected if name is not None]
     decode(transcripts)  # the files are in memory then, for both
     decoding, size = decode(transcripts)
-    with tempfile.TemporaryDirectory() as place:
-        async with await SqliteJournal.open(Path(place, "journal.db")) as journal:
+    with tempfile.TemporaryDirectory() as home:
+        async with await SqliteJournal.open(Path(home, "journal.db")) as journal:
             importing, frames = await import_all(journal, transcripts)
             again, more = await import_all(journal, transcripts)
     if more or not frames:

@@ -51,9 +51,9 @@ class Talk:
 
     def _call(self) -> Iterator[dict[str, Any]]:
         call_id = f"toolu_{next(self._number)}"
-        given = {"command": f"grep {self._text(6)}", "description": self._text(5)}
+        options = {"command": f"grep {self._text(6)}", "description": self._text(5)}
         yield self._assistant_record({"type": "text", "text": self._text(40)}, None)
-        yield self._assistant_record({"type": "tool_use", "id": call_id, "name": "Bash", "input": given}, "tool_use")
+        yield self._assistant_record({"type": "tool_use", "id": call_id, "name": "Bash", "input": options}, "tool_use")
         output = self._text(600)
         result = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": False}
         tool_result = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False}
@@ -93,12 +93,12 @@ def write(path: Path, size: int) -> None:
 
 
 async def main(size: int) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place, f"{SESSION}.jsonl")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{SESSION}.jsonl")
         write(path, size)
         os.utime(path, (BEGAN, BEGAN))  # at rest
         began = time.perf_counter()
-        async with await SqliteJournal.open(Path(place, "journal.db")) as journal:
+        async with await SqliteJournal.open(Path(folder, "journal.db")) as journal:
             (done,) = await Importer(journal).import_all([Transcript("claude", path, size, BEGAN)])
         if done.skipped or not done.frames:
             raise SystemExit(f"it was left out: {done.skipped}")

@@ -52,7 +52,7 @@ class Transcript:
     def completed(self, item_type: str, **fields: Any) -> None:
         self.event("item_completed", item={"type": item_type, **fields})
 
-    # -- what is said
+    # -- messages
 
     def started(self, turn_id: str = OWN_TURN) -> None:
         self.event("task_started", turn_id=turn_id)

@@ -701,7 +701,7 @@ def test_a_flat_file_of_its_first_line_alone_is_a_session() -> None:
     assert [frame.kind for frame in translated(_flat()[:1])] == ["session/new", "session/new"]
 
 
-# -- what nobody knows, and what happened to lines
+# -- unknown records and damaged lines
 
 
 def test_unknown_records_are_stored_and_counted() -> None:

@@ -75,9 +75,9 @@ class Counts(Counter[str]):
 
     def __init__(self, frames: Sequence[Frame]) -> None:
         super().__init__()
-        self.named: str | None = None  # as last told
+        self.named: str | None = None  # the last title
         self._messages: set[tuple[str, str]] = set()
-        self._native: set[str] = set()  # ids of calls, also of those that are told as something else
+        self._native: set[str] = set()  # ids of calls, also of those that are no tool calls here
         self._calls: dict[str, dict[str, Any]] = {}
         self._plans = 0
         for frame in frames:

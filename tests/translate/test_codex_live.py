@@ -103,7 +103,7 @@ async def test_an_error_of_the_provider_is_one_in_the_transcript(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     lived, imported = await _lived_and_imported(tmp_path, request, ["[[http:400]]", "[[say:Better.]]"])
-    # The adapter tells an error as words of the model's, and ends the run well.
+    # The adapter sends an error as text of the model, and ends the run as successful.
     assert [run.status for run in imported.runs.values()] == ["error", "success"]
     (failed, _) = imported.runs.values()
     assert failed.error is not None

@@ -505,7 +505,7 @@ async def test_a_run_that_is_left_open_ends_when_the_file_is_at_rest(journal: Jo
 async def test_a_file_that_was_brought_here_is_at_rest_by_its_own_times(journal: Journal, tmp_path: Path) -> None:
     lines = _talk("Go", "On").lines
     path = _claude(tmp_path, lines[:5])
-    await _import(journal, path, later=120.0)  # it was written just now, and tells of March
+    await _import(journal, path, later=120.0)  # it was written just now, and its records are of March
     assert (await journal.sessions())[0].status == "interrupted"
     assert (await _import(journal, path)).frames == 0
     while_it_worked = BEGAN + AT_REST_S / 2
@@ -889,7 +889,7 @@ async def test_a_folder_can_be_limited_to_one_provider(tmp_path: Path) -> None:
 async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
     found = transcripts_at([CORPUS])
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
-        # However young the files are: nobody writes to them.
+        # However new the files are: nobody writes to them.
         first = summarize(await Importer(journal, clock=lambda: time.time() + 2 * AT_REST_S).import_all(found))
         assert first.new > 100
         assert not first.unknown
