@@ -11,6 +11,7 @@ import { ViewCommandsContext } from "./palette/viewCommands";
 import { Shortcuts } from "./palette/Shortcuts";
 import { useShortcuts } from "./palette/useShortcuts";
 import { ScopeContext } from "./permission/scope";
+import "./styles/views";
 import { PhoneTabs } from "./phone/PhoneTabs";
 import { useIsPhone } from "./phone/mediaQueries";
 import type { Scope } from "./protocol";

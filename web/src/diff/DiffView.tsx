@@ -1,11 +1,12 @@
-import { Suspense, lazy, memo, useState } from "react";
+import { Suspense, memo, useState } from "react";
 
 import type { DiffItem } from "../protocol";
+import { lazyComponent } from "../ui/lazyComponent";
 import { type Counts, diffOf } from "./hunks";
 import type { DiffLayout } from "./LayoutSwitch";
 import "./diff.css";
 
-const DiffTable = lazy(() => import("./DiffTable"));
+const DiffTable = lazyComponent(async () => (await import("./DiffTable")).default);
 
 interface Props {
   item: DiffItem;
