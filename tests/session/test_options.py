@@ -127,6 +127,31 @@ def test_a_limit_is_a_number_of_seconds(name: str) -> None:
     assert getattr(Limits(**{name: 5}), name) == 5
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": 3}, "name is 3; expected str"),
+        ({"terminals": "yes"}, "terminals is 'yes'; expected bool"),
+        ({"command": "agent --acp"}, "AgentSpec.command must be a list of strings"),
+        ({"env": ["KEY=secret"]}, "env is of the type list; expected a dict of variables"),
+    ],
+)
+def test_a_field_of_an_agent_of_the_wrong_type_is_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as failed:
+        dragoman.AgentSpec(**{"command": ["agent"], **fields})
+    assert "secret" not in str(failed.value)
+
+
+def test_a_url_of_the_wrong_type_is_named() -> None:
+    with pytest.raises(InputError, match=re.escape("url is 3; expected str | None")):
+        dragoman.AgentSpec(url=3)  # type: ignore[arg-type]
+
+
+def test_a_retry_policy_of_the_wrong_type_is_named() -> None:
+    with pytest.raises(InputError, match="attempts is 'x'; expected int"):
+        dragoman.RetryPolicy(attempts="x")  # type: ignore[arg-type]
+
+
 def test_options_may_be_any_mapping(tmp_path: Path) -> None:
     class Options(Mapping[str, str]):
         def __getitem__(self, name: str) -> str:

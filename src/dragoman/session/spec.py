@@ -75,6 +75,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
+        # Without those that may hold a key: an error would show it.
+        for field in ("url", "name", "preset", "install", "read_files", "write_files", "terminals", "auth_method"):
+            check_type(AgentSpec, field, getattr(self, field))
         if self.url is not None:
             self._check_url(self.url)
             return
@@ -83,6 +86,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
                 f"AgentSpec.command must be a list of strings, the program first; got {self.command!r}",
                 guidance='For example: AgentSpec(command=["my-agent", "--acp"])',
             )
+        if not isinstance(self.env, Mapping):
+            raise InputError(f"env is of the type {type(self.env).__name__}; expected a dict of variables")
         for variable, value in self.env.items():
             if not isinstance(value, str | None):
                 # Without the value, which may be a key.
