@@ -81,7 +81,7 @@ class Server:
 
 @asynccontextmanager
 async def served(home: Path, *options: str, **variables: str) -> AsyncIterator[Server]:
-    """The server, on a free port unless told otherwise."""
+    """The server, on a free port by default."""
     port = () if "--port" in options else ("--port", "0")
     command = (sys.executable, "-m", "dragoman", "serve", *port, *options)
     pipe = asyncio.subprocess.PIPE

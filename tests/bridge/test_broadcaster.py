@@ -235,7 +235,7 @@ async def compared(journal: Journal, following: Sequence[Following], session_id:
             async with asyncio.timeout(SOON):
                 while await each.hear() or owned_session(each.view) != rows:
                     if owned_session(each.view) != rows:
-                        await each.hear_more()  # what another process wrote is told by a snapshot that is still to come
+                        await each.hear_more()  # a snapshot with what another process wrote is still to come
         except TimeoutError:
             assert owned_session(each.view) == rows
 
@@ -269,7 +269,7 @@ def test_a_view_equals_the_rows_after_any_sequence_of_events(
                     case "ours" | "foreign":
                         journal.foreign = op == "foreign"
                         if journal.foreign:
-                            journal.tell()  # all of ours is told before another process can claim the session
+                            journal.tell()  # all our commits are reported before another process can claim the session
                             hub.owned_sessions.clear()
                         else:
                             hub.owned_sessions["s1"] = owned(hub, "s1")
@@ -376,11 +376,11 @@ async def test_streams_that_share_a_turn_make_one_message_at_a_time(tmp_path: Pa
         waiting = asyncio.create_task(anext(other))
         talks[0].say("hello")
         await talks[0].commit()
-        assert not waiting.done()  # who has the first message has not asked for more
+        assert not waiting.done()  # the reader of the first message has not asked for more
         more = asyncio.create_task(anext(one))
         assert (await waiting).type == "snapshot"
         assert not more.done()
-        await other.aclose()  # who goes gives the turn to others
+        await other.aclose()  # a reader that leaves lets the others go on
         assert b"hello" in (await more).data
         await one.aclose()
         assert not turn.locked()

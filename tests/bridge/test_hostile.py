@@ -58,7 +58,7 @@ async def test_a_token_that_is_asked_for_again_after_a_restart_is_made_once(tmp_
         second = await talk.call("token.create", **fields)
         assert [one["name"] for one in (await talk.call("token.list"))["tokens"]] == ["a admin", "mine"]
         tokens = server.bridge.tokens
-        assert tokens.find(first["token"]) is None  # whoever asked again was not told
+        assert tokens.find(first["token"]) is None  # the second request did not return it
         assert tokens.find(second["token"]) is not None
 
 

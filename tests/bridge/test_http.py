@@ -1,4 +1,4 @@
-"""HTTP for scripts: which control a request is, and how its answer is told."""
+"""HTTP for scripts: how requests are read and answered."""
 
 from __future__ import annotations
 

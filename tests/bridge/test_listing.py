@@ -1,4 +1,4 @@
-"""The list of sessions, as those who follow it are told of it."""
+"""The list of sessions, and the changes that its followers get."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_progress_is_sent_after_a_pause_also_to_a_fast_follower(listing: S
     number = listing.number
     for frames in range(1, 4):
         listing.put(msgspec.structs.replace(ROW, frames=frames))
-        waiting = asyncio.create_task(listing.wait(number))  # who has just been told, and asks again
+        waiting = asyncio.create_task(listing.wait(number))  # a follower that asks again at once
         await turns()
         assert not waiting.done()
         waiting.cancel()

@@ -171,7 +171,7 @@ async def test_native_records_are_for_the_journal_alone(tmp_path: Path) -> None:
         await asked_all(talk)
         assert (await talk.call("search", text=NATIVE))["hits"] == []
         reported = await frames_of(talk, session_id)
-        assert len(reported) == len(page.entries)  # its place is told, so that cursors have no gap
+        assert len(reported) == len(page.entries)  # it is counted, so that cursors have no gap
         assert NATIVE not in msgspec.json.encode(talk.received).decode()
 
 

@@ -1,4 +1,4 @@
-"""The page as files, while it is built anew under a server that runs."""
+"""The files of the page, also while it is rebuilt under a running server."""
 
 from __future__ import annotations
 

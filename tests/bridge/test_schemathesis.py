@@ -13,7 +13,7 @@ import pytest
 from bridge.serve_process import served
 from dragoman.bridge.openapi import document
 
-# More by the variable, for who hunts a defect.
+# The variable asks for more, to hunt a defect.
 EXAMPLES = int(os.environ.get("DRAGOMAN_EXAMPLES", "25"))
 
 # Its end is the client's to choose; what it answers to is tested elsewhere.

@@ -273,7 +273,7 @@ async def test_a_client_that_reads_nothing_has_one_message_made_for_it(
         await lazy.send(type="subscribe", stream="session", id=session_id, limit=7)
     lazy.connection.transport.pause_reading()
     async with server.client() as talk:
-        for session_id in sessions:  # who comes later is served
+        for session_id in sessions:  # a later client is served
             assert (await talk.follow(session_id)).texts() == [message]
     assert made
     assert len(made) < len(sessions) // 2  # what the system's own buffers took, and one

@@ -1,4 +1,4 @@
-"""`SecurityMiddleware`: checks that hold for every request, whoever sent it. An ASGI layer around everything else.
+"""`SecurityMiddleware`: checks that hold for every request of every client. An ASGI layer around everything else.
 
 It refuses host names that are not the server's, headers that are too large and URLs that contain a token; adds the
 headers that keep pages and scripts of other sites out to every response; and writes the access log and its figures.

@@ -5,7 +5,8 @@ import { createRoot } from "react-dom/client";
 
 import { Composer } from "../composer";
 import { Conversation, type Bridge } from "../conversation";
-import { PlanStrip, SidePanel, usePanel } from "../panel";
+import { PlanStrip, SidePanel, usePanel, useSessionChanges } from "../panel";
+import { FULLY_LOADED } from "../panel/served";
 import type { SessionState, ResultOf, SessionDetails } from "../protocol";
 import type { RequestType } from "../socket/requests";
 import { example } from "./example";
@@ -20,6 +21,17 @@ if (options.has("dark")) document.documentElement.dataset.theme = "dark";
 if (options.has("light")) document.documentElement.dataset.theme = "light";
 
 const ANSWERS: Partial<{ [T in RequestType]: ResultOf[T] }> = {
+  "session.changes": {
+    files: [{ path: "src/parse.py", added: 2, removed: 1, created: false, changes: 1, position: 1 }],
+    more_files: 0,
+    runs: [],
+    terminals: [],
+    more_terminals: 0,
+  },
+  "session.diffs": {
+    diffs: [{ type: "diff", path: "src/parse.py", old_text: "a\nb\n", new_text: "a\nc\nd\n" }],
+    more: 0,
+  },
   "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], error: "" },
   "permission.answer": { accepted: true },
   "question.answer": { accepted: true },
@@ -133,11 +145,12 @@ function Harness() {
   const rows = useRows();
   const panel = usePanel(SESSION.id);
   const shared = { bridge, session: SESSION, rows, live: live(), state: STATE_SHOWN };
+  const changes = useSessionChanges(bridge, SESSION.id, rows, FULLY_LOADED);
   if (options.has("panel")) {
     return (
       <main className="harness">
         <h1 className="unseen">Harness</h1>
-        <SidePanel {...shared} panel={panel} whole />
+        <SidePanel {...shared} changes={changes} panel={panel} whole />
       </main>
     );
   }
@@ -157,7 +170,7 @@ function Harness() {
         <PlanStrip plans={rows.plans} />
         <Composer {...shared} />
       </div>
-      {innerWidth > 720 && <SidePanel {...shared} panel={panel} />}
+      {innerWidth > 720 && <SidePanel {...shared} changes={changes} panel={panel} />}
     </main>
   );
 }
