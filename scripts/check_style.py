@@ -1,4 +1,4 @@
-"""Check names and docstrings: no bare participle as an identifier, no docstring that begins with a pronoun.
+"""Check names and docstrings: no bare participle as a name, no docstring that begins with a pronoun or with "Returns".
 
     python scripts/check_style.py [PATH ...]      # the whole tree by default
 
@@ -23,8 +23,21 @@ BARE_PARTICIPLES = frozenset({"told", "said", "kept", "held", "asked", "anew", "
 
 # A docstring begins with a verb or with the noun that it describes.
 VAGUE_OPENINGS = frozenset(
-    {"What", "Who", "Whose", "Whoever", "Whether", "How", "It", "Its", "Where", "They", "Nobody"}
+    {"What", "Who", "Whose", "Whoever", "Whether", "How", "It", "Its", "Where", "They", "Nobody", "As"}
 )
+
+# The docstring of a function says "Return", not "Returns". Every first word with an s at its end counts as such a verb,
+# except plural nouns; the second group are verbs where an object follows ("Runs the agent", but "Runs of a session").
+_PLURAL_NOUNS = re.compile(
+    r"Agents|Arguments|Attachments|Bytes|Choices|Columns|Commands|Constants|Entries|Errors|Events|Fields"
+    r"|Frames|Headers|Ids|Items|Keys|Limits|Lines|Messages|Names|Numbers|Operations|Options|Paths|Permissions|Positions"
+    r"|Questions|Rows|Rules|Seconds|Sessions|Settings|Status|Texts|This|Thoughts|Times|Titles|Tokens|Tools|Transcripts"
+    r"|Updates|Values|Words"
+)
+_NOUNS_OR_VERBS = re.compile(
+    r"Answers|Blocks|Calls|Changes|Files|Links|Lists|Matches|Notes|Processes|Prompts|Requests|Results|Runs|Streams|Writes"
+)
+_OBJECT = re.compile(r" (?:an?|the|it|its|all|each|every|this|these|them|what|whatever)\b|\.")
 
 _TS_NOISE = re.compile(
     r"/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\])*`|>[^<>{}]*<",
@@ -44,13 +57,21 @@ def python_findings(path: Path) -> Iterator[tuple[int, str]]:
             if is_bare(name):
                 yield line, f"the name {name!r} does not say what it holds"
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node)
-            opening = re.match(r"[A-Za-z]+", docstring or "")
+            line, docstring = getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+            opening = re.match(r"[A-Za-z]+", docstring)
             if opening is not None and opening[0] in VAGUE_OPENINGS:
-                yield (
-                    getattr(node, "lineno", 1),
-                    f"the docstring begins with {opening[0]!r}: name the actor or the thing",
-                )
+                yield line, f"the docstring begins with {opening[0]!r}: name the actor or the thing"
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (verb := third_person_verb(docstring)):
+                yield line, f"the docstring begins with {verb!r}: use the imperative, or a noun"
+
+
+def third_person_verb(docstring: str) -> str | None:
+    """Return the first word of a docstring if it is a verb in the third person, such as "Returns"."""
+    opening = re.match(r"[A-Z][a-z]*(?<!s)s\b", docstring)
+    if opening is None or _PLURAL_NOUNS.fullmatch(opening[0]):
+        return None
+    is_noun = _NOUNS_OR_VERBS.fullmatch(opening[0]) and not _OBJECT.match(docstring, opening.end())
+    return None if is_noun else opening[0]
 
 
 def _names_bound_by(node: ast.AST) -> Iterator[tuple[int, str]]:

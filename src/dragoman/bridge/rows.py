@@ -117,7 +117,7 @@ class _Budget:
         self.exceeded = False
 
     def raw(self, value: Any) -> Any:
-        """As the agent wrote it, or nothing; as JSON, so that it is not encoded again."""
+        """Return the agent's own value as JSON, so that it is not encoded again; None if it exceeds the limit."""
         if value is None:
             return None
         try:

@@ -45,8 +45,8 @@ class _Background:
         self._thread: threading.Thread | None = None
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Runs the coroutine there and waits. Ctrl-C here cancels it there, and waits for its clean-up; a second
-        one waits no longer."""
+        """Run the coroutine on the background loop and wait for it. Ctrl-C cancels it and waits for its clean-up; a
+        second Ctrl-C waits no longer."""
         loop = self._running()
         if threading.current_thread() is self._thread:
             work.close()
@@ -70,7 +70,7 @@ class _Background:
             raise
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Has it done there, and waits for nothing: may be called from anywhere, at any time."""
+        """Schedule a call on the background loop without waiting. May be called from any thread at any time."""
         self._running().call_soon_threadsafe(action)
 
     def _running(self) -> asyncio.AbstractEventLoop:

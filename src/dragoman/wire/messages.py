@@ -98,7 +98,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """As much of a message as it takes to route it: the id, the method and the session."""
+    """The part of a message by which it is routed: the id, the method and the session."""
 
     id: RequestId | None = None
     method: str | None = None
