@@ -95,7 +95,7 @@ def test_1_an_agent_that_fails(cli: Cli) -> None:
         ("error", "the demo agent was asked to fail"),
         ("refuse", "the agent refused to go on"),
         ("max tokens", "token limit"),
-        ("silent", "without a word"),
+        ("silent", "without any output"),
         ("crash", "exit code 3"),
     ):
         done = cli("run", prompt)

@@ -196,7 +196,7 @@ CASES: tuple[Case, ...] = (
     _run("prompt_null", errors.RequestFailed, "stop reason"),
     _run("prompt_list", errors.RequestFailed, "stop reason"),
     Case("usage_of_wrong_types", "before"),
-    _run("silent_end_turn", errors.SilentFailure, "without a word", text=""),
+    _run("silent_end_turn", errors.SilentFailure, "without any output", text=""),
     _run("prompt_refused", errors.RequestFailed, "overloaded"),
     _run("never_answers_prompt", errors.DeadlineExceeded, run={"deadline": RUN_LIMIT_S}, pass_s=RUN_LIMIT_S),
     _run(

@@ -74,9 +74,9 @@ class BackendAdapter:
     ) -> BackendSession:
         """Open a session in a folder, or with a whole `SessionConfig`; it has a process, or a connection, of its own.
 
-        What no rule and not `access` decides becomes a permission_request. A handler serves the agent's files or
-        terminals in place of Dragoman, also to agents to which Dragoman would not offer them. `resume` is a snapshot of
-        an earlier session. Raises if the agent cannot be started or the session cannot be opened.
+        A request that neither a rule nor `access` decides becomes a `permission_request`. A handler serves the agent's
+        files or terminals in place of Dragoman, also to agents to which Dragoman would not offer them. `resume` is the
+        handle of an earlier session. Raises if the agent cannot be started or the session cannot be opened.
         """
         config = config if isinstance(config, SessionConfig) else SessionConfig(workspace=Workspace(config))
         if config.on_permission is not None:

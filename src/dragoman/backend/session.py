@@ -167,7 +167,7 @@ class BackendSession:
         return self._opened.status()
 
     def snapshot(self) -> SessionHandle:
-        """Return enough to `connect(resume=…)` in another process; JSON, and no secret in it."""
+        """Return a handle for `connect(resume=…)` in another process: JSON, without secrets."""
         return self._opened.snapshot()
 
     @property

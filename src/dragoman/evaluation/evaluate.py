@@ -108,9 +108,9 @@ async def evaluate(
     agent may call, and `state` is theirs: a call that fails leaves it as it was. `guards` check a result before it
     counts.
 
-    Nobody is asked: `tools` are allowed, all else by `access` and `rules`; with `allowed_paths` the agent may write
-    there and nowhere else. `on_permission`, if given, answers what these leave open. The session is stored in the
-    journal; `journal=False` or `DRAGOMAN_JOURNAL=off` turns that off.
+    No person is asked: `tools` are allowed, everything else follows `access` and `rules`; with `allowed_paths` the
+    agent may write there and nowhere else. `on_permission`, if given, answers the requests that these leave open. The
+    session is stored in the journal; `journal=False` or `DRAGOMAN_JOURNAL=off` turns that off.
 
     Raises `OutputInvalid`, `GuardFailed`, `BudgetExceeded`, `DeadlineExceeded`, …; `error.result` is the response so
     far, with its stats.

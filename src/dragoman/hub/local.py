@@ -151,8 +151,8 @@ def open_session(agent: Agent | None = None, **options: Unpack[LocalOptions]) ->
 def resume_session(handle: HandleSource, **options: Unpack[ResumeOptions]) -> Opening[Session]:
     """Resume the session of `Session.snapshot()` in a new process. Await it, or use it with `async with`.
 
-    Pass again what the snapshot left out because it is secret (`handle.secrets`). `how` is "resume" (in the way that
-    the agent can), "load" (the agent sends its history again) or "new" (an agent that remembers nothing).
+    Pass again what the handle does not contain because it is secret (`handle.secrets`). `how` is "resume" (in the way
+    that the agent can), "load" (the agent sends its history again) or "new" (an agent that remembers nothing).
     """
     check_keywords("resume_session", options, ResumeOptions)
 

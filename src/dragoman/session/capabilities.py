@@ -147,7 +147,7 @@ def login_line(spec: AgentSpec) -> str:
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's answer to `initialize`. What it left out, it cannot do."""
+    """The agent's answer to `initialize`. Capabilities that it left out are not supported."""
 
     protocol_version: int
     agent_name: str | None = None

@@ -39,7 +39,7 @@ _SUSPICIOUS_WORDS = re.compile(r"key|token|secret|passw|credential|auth|bearer|@
 
 
 class SessionHandle(StoredSettings, frozen=True, kw_only=True):
-    """The snapshot that `Session.snapshot()` returns.
+    """The handle that `Session.snapshot()` returns.
 
     Values of environment variables and headers are never in it: `secrets` names what has to be passed again when the
     session is resumed. The command is in it as it was given: a key belongs into the environment, not there.

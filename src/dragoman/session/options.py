@@ -41,7 +41,7 @@ AGENT_SETTINGS: Final = (*AGENT_CATEGORIES, "options")
 
 
 class StoredSettings(SessionSettings, frozen=True, kw_only=True):
-    """The settings of a session that a snapshot stores."""
+    """The settings of a session that a handle stores."""
 
     access: Access = "ask"
     mcp_servers: tuple[McpServer, ...] = ()
@@ -164,7 +164,7 @@ class ResumeOptions(SessionCallbackOptions, ProcessOptions, total=False):
     """Keywords of `resume_session`."""
 
     rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
-    mcp_servers: Sequence[McpServer] | None  # servers that the snapshot left out because they may hold secrets
+    mcp_servers: Sequence[McpServer] | None  # servers that the handle does not contain because they may have secrets
     how: Literal["resume", "load", "new"]  # as the agent can; by loading its history; with an agent that has none
 
 

@@ -55,7 +55,7 @@ _EARLY_STOPS = {
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run. `text` is all that the agent said in it, a blank line between its messages."""
+    """The result of a run. `text` has all messages of the agent in it, with a blank line between them."""
 
     run_id: str
     session_id: str
@@ -78,7 +78,7 @@ def failure_of(run: rows.Run, agent: str, stderr: str) -> DragomanError | None:
         return AgentCrashed(run.reason or f"{agent} ended during the run", stderr=stderr)
     if run.reason == "silent":
         details = f"; its last lines were:\n{stderr}" if stderr else ""
-        return SilentFailure(f"{agent} ended its turn without a word{details}", stderr=stderr)
+        return SilentFailure(f"{agent} ended its run without any output{details}", stderr=stderr)
     message, guidance = _EARLY_STOPS.get(
         run.stop_reason or "", (f"the agent stopped for a reason we do not know: {run.stop_reason!r}", "")
     )
@@ -225,7 +225,7 @@ class Run:
         return batch
 
     async def cancel(self) -> None:
-        """Ask the agent to stop and return when it has; after the grace it is ended."""
+        """Ask the agent to stop and return when it has; after `cancel_timeout` its process is ended."""
         self._session.cancel_run(self)
         await asyncio.shield(self._finished)
 

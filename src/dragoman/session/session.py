@@ -216,7 +216,7 @@ class Session:
         return self._runtime.capabilities()
 
     def snapshot(self) -> SessionHandle:
-        """Return enough to resume the session in another process; JSON, and no secret in it."""
+        """Return a handle by which another process can resume the session: JSON, without secrets."""
         return handle_of(
             self._runtime.spec,
             self.config,
@@ -276,7 +276,7 @@ class Session:
                 await self._runtime.request("session/set_model", model)
 
     async def apply_config(self) -> None:
-        """Set what the config asks for. A session that cannot have it is closed."""
+        """Apply the settings of the config. If one cannot be applied, the session is closed."""
         config = self.config
         try:
             for name, category in AGENT_CATEGORIES.items():
@@ -290,7 +290,7 @@ class Session:
             raise
 
     async def restore_settings(self, handle: SessionHandle) -> list[str]:
-        """Set what the agent itself did not remember. Returns a message for each setting that cannot be restored."""
+        """Restore the settings that the agent did not remember; return a message for each that cannot be restored."""
         messages = []
         for option_id, value in handle.options.items():
             setting = self.fold.settings.get(option_id)
@@ -362,7 +362,7 @@ class Session:
         return self._rules.notice
 
     async def close(self) -> None:
-        """Cancel what runs, tell the agent where it offers that, and leave the journal. Closing twice is fine."""
+        """Cancel the run, close the session at the agent if it offers that, and release it. Closing twice is fine."""
         self._closed = True
         await self._close()
 

@@ -99,11 +99,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return QuestionAnswer("accept")
 
     def decline(self) -> QuestionAnswer:
-        """Say no."""
+        """Decline to answer."""
         return DECLINED
 
     def cancel(self) -> QuestionAnswer:
-        """Say nothing."""
+        """Give no answer."""
         return CANCELLED
 
 
