@@ -250,4 +250,4 @@ def test_tools_that_are_offered_inside_of_the_conversation_are_tools_too() -> No
     found = answer_request(
         "POST", PATHS["responses"], "", msgspec.json.encode(body), auxiliary_reply="An auxiliary_reply."
     )
-    assert found.note == "m, 1 tools: says 'exec'"
+    assert found.note == "m, 1 tool: says 'exec'"

@@ -212,9 +212,7 @@ async def test_every_request_can_be_watched(model: Watched) -> None:
     sent = body("[[say:Seen.]][[tool:look]]")
     await client.send(post(sent))
     await client.answer()
-    assert model.seen == [
-        SeenRequest("POST", "/v1/chat/completions", 200, "m, 1 tools: says 'Seen.', calls look", sent)
-    ]
+    assert model.seen == [SeenRequest("POST", "/v1/chat/completions", 200, "m, 1 tool: says 'Seen.', calls look", sent)]
 
 
 async def test_a_head_request_gets_no_body(model: Watched) -> None:

@@ -13,7 +13,7 @@ from dragoman.evaluation.toolbox import Call
 from dragoman.evaluation.types import Type
 from dragoman.record import rows
 from dragoman.session.prompt import Input
-from dragoman.session.spec import check_type
+from dragoman.session.spec import check_type, field_types
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in RetryPolicy.__struct_fields__:
-            check_type(RetryPolicy, name, getattr(self, name))
+            check_type(_RETRY_TYPES, name, getattr(self, name))
         if self.attempts < 1 or self.backoff < 0 or self.factor < 1 or self.max_backoff < 0:
             raise InputError(f"{self!r}: expected attempts and factor of 1 or more, and no pause below 0")
 
@@ -100,6 +100,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.after_side_effects or not side_effects
 
+
+_RETRY_TYPES: Final = field_types(RetryPolicy)
 
 NO_RETRY: Final = RetryPolicy(attempts=1)
 

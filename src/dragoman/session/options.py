@@ -26,7 +26,7 @@ from dragoman.host.question.question import OnQuestion
 from dragoman.protocol.requests import SessionSettings, SettingOptions
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.spec import Limits, check_type
+from dragoman.session.spec import Limits, check_type, field_types
 from dragoman.wire.vocabulary import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 from dragoman.workspace import Workspace
 
@@ -38,6 +38,9 @@ AGENT_CATEGORIES: Final = {"mode": "mode", "model": "model", "reasoning_effort":
 
 # All settings that a resumed agent has kept: they are set again only where it lost them.
 AGENT_SETTINGS: Final = (*AGENT_CATEGORIES, "options")
+
+
+_SETTING_TYPES: Final = field_types(SessionSettings)
 
 
 class StoredSettings(SessionSettings, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ def _check_setting(name: str, value: Any) -> object:
                 raise InputError("mcp_servers must be a list of McpServerStdio, McpServerHttp or McpServerSse")
             return tuple(exact_server(server) for server in value)
         case _:
-            return check_type(SessionSettings, name, value)
+            return check_type(_SETTING_TYPES, name, value)
 
 
 class SessionConfig(StoredSettings, frozen=True, kw_only=True):

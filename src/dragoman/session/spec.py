@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -21,22 +20,25 @@ if TYPE_CHECKING:
 REMOTE_SCHEMES = ("ws", "wss", "http", "https")
 
 
-def check_type(owner: type[msgspec.Struct], name: str, value: object) -> Any:
+def field_types(owner: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the types of a struct's fields by name, for `check_type`.
+
+    This takes about a millisecond: modules call it when they are loaded, so that no session waits for it.
+    """
+    return {field.name: field.type for field in msgspec.structs.fields(owner)}
+
+
+def check_type(types: Mapping[str, Any], name: str, value: object) -> Any:
     """Return the value for a field of a struct; `InputError` where its type is wrong.
 
     msgspec checks types where it decodes JSON, but not where a program makes a struct.
     """
-    field_type = _field_types(owner)[name]
+    field_type = types[name]
     try:
         return msgspec.convert(value, field_type)
     except msgspec.ValidationError:
         expected = field_type.__name__ if isinstance(field_type, type) else field_type
         raise InputError(f"{name} is {value!r}; expected {expected}") from None
-
-
-@cache
-def _field_types(owner: type[msgspec.Struct]) -> dict[str, Any]:
-    return {field.name: field.type for field in msgspec.structs.fields(owner)}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +52,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in Limits.__struct_fields__:
-            check_type(Limits, name, getattr(self, name))
+            check_type(_LIMIT_TYPES, name, getattr(self, name))
+
+
+_LIMIT_TYPES: Final = field_types(Limits)
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +82,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Without those that may hold a key: an error would show it.
         for field in ("url", "name", "preset", "install", "read_files", "write_files", "terminals", "auth_method"):
-            check_type(AgentSpec, field, getattr(self, field))
+            check_type(_SPEC_TYPES, field, getattr(self, field))
         if self.url is not None:
             self._check_url(self.url)
             return
@@ -104,6 +109,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
         if not self.name:
             msgspec.structs.force_setattr(self, "name", address.shown)
 
+
+_SPEC_TYPES: Final = field_types(AgentSpec)
 
 Launch: TypeAlias = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
 """`(spec, limits, on_stderr)` starts an agent, or connects to it."""

@@ -52,7 +52,9 @@ SLOW_PACE_S = 0.5
 
 CRASH_EXIT_CODE = 3
 
-LOGIN = acp.AuthMethodAgent(id="demo-login", name="Demo login", description="Needs no password: it only shows the way.")
+LOGIN = acp.AuthMethodAgent(
+    id="demo-login", name="Demo login", description="Needs no password: it shows how a login works."
+)
 
 NOISE = (
     b"this line is not JSON\n",

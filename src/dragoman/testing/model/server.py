@@ -132,7 +132,9 @@ def _note(conversation: Conversation, reply: Reply) -> str:
                 parts.append(f"thinks {text[:60]!r}")
             case Call(tool=tool):
                 parts.append(f"calls {tool.name}")
-    return f"{conversation.model}, {len(conversation.tools)} tools: {', '.join(parts) or 'says nothing'}"
+    tools = len(conversation.tools)
+    label = "tool" if tools == 1 else "tools"
+    return f"{conversation.model}, {tools} {label}: {', '.join(parts) or 'says nothing'}"
 
 
 def _get(path: str) -> ModelAnswer:
