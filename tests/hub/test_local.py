@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -120,3 +120,16 @@ async def test_an_unknown_way_to_resume_is_an_error(home: Path, tmp_path: Path) 
             handle = session.snapshot()
         with pytest.raises(dragoman.errors.InputError, match="expected 'resume', 'load' or 'new'"):
             await resume_session(handle, how="again")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["resume", "new"])
+async def test_a_handle_from_before_a_switch_does_not_undo_it(
+    home: Path, tmp_path: Path, how: Literal["resume", "new"]
+) -> None:
+    # As after a kill: the handle in the journal is that of the opening, and the journal has every switch since.
+    async with asyncio.timeout(TIMEOUT_S):
+        async with open_session("demo", cwd=tmp_path) as session:
+            at_opening = session.snapshot()
+            await session.set_mode("plan")
+        async with resume_session(at_opening, how=how) as resumed:
+            assert resumed.snapshot().mode == "plan"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import CapabilityMissing, InputError, RequestFailed
+from dragoman.session import options
 from dragoman.session.session import Session
 from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
@@ -143,6 +144,18 @@ async def test_a_session_is_returned_with_the_requested_settings() -> None:
     async with session_of(agent, mode="do", model="b", reasoning_effort="high", options={"verbose": True}) as session:
         assert [current(session, name) for name in ("mode", "model", "thought_level")] == ["do", "b", "high"]
         assert session.fold.settings["verbose"].current is True
+
+
+async def test_a_setting_that_is_a_number_is_matched_with_the_agents_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(options._SETTING_TYPES, "temperature", float | None)
+    agent = agent_with(configOptions=[select("heat", "temperature", "1.0", "0.20", "1.0")])
+    async with session_of(agent) as session:
+        assert session._agent_value("temperature", "temperature", 0.2) == "0.20"
+        assert session._agent_value("temperature", "temperature", 0.3) == "0.3"  # then refused, with the choices
+    assert options.read_agent_value("temperature", "0.20") == 0.2
+    assert options.read_agent_value("temperature", "warm") is None
+    assert options.read_agent_value("model", "null") == "null"
+    assert options.read_agent_value("model", True) is None
 
 
 async def test_a_session_without_the_requested_settings_is_not_returned() -> None:

@@ -42,7 +42,7 @@ from dragoman.remote.run_queue import RemoteRunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, agent_settings, read_handle
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.options import OnEvent, check_run_options
+from dragoman.session.options import CATEGORY_NAMES, OnEvent, check_run_options
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
@@ -58,8 +58,6 @@ ECHO_TIMEOUT_S: Final = 10.0
 # Time for a run to end after a cancel, and for the session to close after that. The server gives its agent a grace and
 # ends it then, also when no client waits for it.
 CANCEL_TIMEOUT_S: Final = 30.0
-
-_CATEGORY_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
 
 
 class RemoteSession:
@@ -406,7 +404,7 @@ class RemoteSession:
         setting = self.fold.setting(category)
         if setting is None:
             raise CapabilityMissing(
-                f"{self.agent_name} offers no {_CATEGORY_NAMES[category]} to choose from",
+                f"{self.agent_name} offers no {CATEGORY_NAMES.get(category, category)} to choose from",
                 capability=f"configOptions ({category})",
             )
         await self.set_option(setting.id, value)

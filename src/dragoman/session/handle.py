@@ -19,6 +19,7 @@ from dragoman.session.options import (
     callbacks_in,
     check_rules,
     exact_server,
+    read_agent_value,
     settings_in,
 )
 from dragoman.session.spec import AgentSpec
@@ -153,7 +154,7 @@ def agent_settings(fold: SessionFold) -> dict[str, Any]:
     current = {name: fold.setting(category) for name, category in AGENT_CATEGORIES.items()}
     return {
         **{
-            name: setting.current if setting is not None and isinstance(setting.current, str) else None
+            name: None if setting is None else read_agent_value(name, setting.current)
             for name, setting in current.items()
         },
         "options": {key: setting.current for key, setting in fold.settings.items() if setting.current is not None},

@@ -36,6 +36,9 @@ OnEvent: TypeAlias = Callable[[Event], None]
 # Settings that the agent itself stores and lets a user switch, and the categories of its config options for them.
 AGENT_CATEGORIES: Final = {"mode": "mode", "model": "model", "reasoning_effort": "thought_level"}
 
+# Their choices, as messages call them. A category that is not here is called by its own name.
+CATEGORY_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
+
 # All settings that a resumed agent has kept: they are set again only where it lost them.
 AGENT_SETTINGS: Final = (*AGENT_CATEGORIES, "options")
 
@@ -73,6 +76,17 @@ def _check_setting(name: str, value: Any) -> object:
             return tuple(exact_server(server) for server in value)
         case _:
             return check_type(_SETTING_TYPES, name, value)
+
+
+def read_agent_value(name: str, value: str | bool | None) -> Any:
+    """Return the value of an agent's config option as the type of our setting; None if it has another type.
+
+    ACP has only texts and booleans: an agent writes the number 0.2 as "0.2", or as "0.20".
+    """
+    try:
+        return msgspec.convert(value, _SETTING_TYPES[name], strict=False)
+    except msgspec.ValidationError:
+        return None
 
 
 class SessionConfig(StoredSettings, frozen=True, kw_only=True):

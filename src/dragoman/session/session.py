@@ -36,16 +36,18 @@ from dragoman.record.events import Event
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.dispatcher import SessionDispatcher
-from dragoman.session.handle import SessionHandle, handle_of
+from dragoman.session.handle import SessionHandle, agent_settings, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
 from dragoman.session.options import (
     AGENT_CATEGORIES,
+    CATEGORY_NAMES,
     RunOptions,
     SessionConfig,
     check_keywords,
     check_rules,
     check_run_options,
+    read_agent_value,
 )
 from dragoman.session.ports import OutputRunPort, SessionStatus
 from dragoman.session.prompt import Input, assemble
@@ -63,8 +65,6 @@ T = TypeVar("T")
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
-_SETTING_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
-
 
 # Where values of a type are validated. Loaded by its name, when first used: that package stands above this one.
 _OUTPUT_RUN_MODULE: Final = "dragoman.evaluation.rounds"
@@ -81,6 +81,8 @@ class Session:
         self.agent_session_id = ""
         self.config = config
         self.fold = fold or SessionFold()
+        # The agent's options as the journal has them, before the agent that continues the session says its own.
+        self._journaled_options = agent_settings(self.fold)["options"]
         self._runtime = runtime
         self._rules = Rulebook(
             config.workspace,
@@ -247,12 +249,12 @@ class Session:
             raise InputError(f"{self.agent_name} has no option {option_id!r}; it has: {option_ids}")
         await self._set(setting, value)
 
-    async def _switch(self, category: str, value: str) -> None:
-        """Set the setting of a category: mode, model or thought_level."""
+    async def _switch(self, category: str, value: str | bool) -> None:
+        """Set the setting of a category, such as mode, model or thought_level."""
         setting = self.fold.setting(category)
         if setting is None:
             raise CapabilityMissing(
-                f"{self.agent_name} offers no {_SETTING_NAMES.get(category, category)} to choose from",
+                f"{self.agent_name} offers no {CATEGORY_NAMES.get(category, category)} to choose from",
                 capability=f"configOptions ({category})",
             )
         await self._set(setting, value)
@@ -282,17 +284,30 @@ class Session:
             for name, category in AGENT_CATEGORIES.items():
                 if (value := getattr(config, name)) is not None:
                     self.check_open()
-                    await self._switch(category, value)
+                    await self._switch(category, self._agent_value(name, category, value))
             for option_id, value in config.options.items():
                 await self.set_option(option_id, value)
         except BaseException:
             await self.close()
             raise
 
+    def _agent_value(self, name: str, category: str, value: object) -> str | bool:
+        """Return a value of ours as the agent writes it: the choice that means the same."""
+        if isinstance(value, str | bool):
+            return value
+        setting = self.fold.setting(category)
+        choices = [choice.value for choice in setting.choices] if setting is not None else []
+        return next((choice for choice in choices if read_agent_value(name, choice) == value), str(value))
+
     async def restore_settings(self, handle: SessionHandle) -> list[str]:
-        """Restore the settings that the agent did not remember; return a message for each that cannot be restored."""
+        """Restore the settings that the agent did not remember; return a message for each that cannot be restored.
+
+        The journal's are newer than the handle's if the process that had the session was killed: it stored a handle
+        when it opened the session, and every switch since.
+        """
         messages = []
-        for option_id, value in handle.options.items():
+        options = {**handle.options, **self._journaled_options} if handle.options else {}
+        for option_id, value in options.items():
             setting = self.fold.settings.get(option_id)
             if setting is not None and setting.current != value:
                 try:
