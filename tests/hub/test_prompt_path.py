@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,26 +66,29 @@ class CountingJournal(MemoryJournal):
 
 
 class JsonCounter:
-    """Counts the calls of msgspec's encoders and decoders, by the module that makes them. `peer` is our side's."""
+    """Counts the calls of msgspec's encoders and decoders, by the module that makes them, in this thread and in those
+    that the test starts, such as the journal's writer."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    def __init__(self) -> None:
+        self._peer: Peer | None = None
         self.encodings: Counter[str] = Counter()
         self.decodings: Counter[str] = Counter()
 
-    def stop(self) -> None:
-        sys.setprofile(None)
-
     @contextmanager
-    def counting(self) -> Iterator[None]:
-        sys.setprofile(self._on_call)
+    def counting(self, peer: Peer) -> Iterator[None]:
+        """Count from here on; `peer` is our side's."""
+        self._peer = peer
+        sys.setprofile(self.on_call)
         try:
             yield
         finally:
-            self.stop()
+            sys.setprofile(None)
+            self._peer = None
 
-    def _on_call(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event != "c_call" or not getattr(argument, "__name__", "").endswith(("encode", "decode")):
+    def on_call(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self._peer is None or event != "c_call":
+            return
+        if not getattr(argument, "__name__", "").endswith(("encode", "decode")):
             return
         owner = getattr(argument, "__self__", None)
         if "msgspec" not in f"{getattr(owner, '__name__', '')} {type(owner).__module__}":
@@ -110,11 +114,23 @@ def _peer_of(frame: FrameType | None) -> Peer | None:
 
 
 @pytest.fixture
+def counter() -> Iterator[JsonCounter]:
+    counter = JsonCounter()
+    threading.setprofile(counter.on_call)
+    try:
+        yield counter
+    finally:
+        threading.setprofile(None)
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_back(home: Path, tmp_path: Path) -> None:
+async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_back(
+    home: Path, tmp_path: Path, counter: JsonCounter
+) -> None:
     journal = CountingJournal()
     commits_when_heard: list[list[str]] = []
 
@@ -134,8 +150,7 @@ async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_bac
         journal.commits.clear()
         journal.reads.clear()
         assert runtime._connection is not None
-        counter = JsonCounter(runtime._connection._peer)
-        with counter.counting():
+        with counter.counting(runtime._connection._peer):
             outcome = await hub.command(requests.SessionPrompt(session_id=session.id, text="go", command_id="c1"))
         assert outcome.how == "started"
         run = session.active
@@ -149,11 +164,46 @@ async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_bac
         {
             "dragoman.hub.commands.encode": 1,  # the inbox
             "dragoman.record.notes.write_as": 4,  # the prompt's note and the receipt: value and frame of each
-            "dragoman.hub.owned_session._receipt": 1,  # the outcome, which a client that asks again gets
+            "dragoman.hub.owned_session._receipt_detail": 1,  # the outcome, which a client that asks again gets
             "dragoman.wire.peer._raw": 1,  # the params of the frame for the agent
             "dragoman.wire.peer.request": 1,  # and the frame itself
+            "dragoman.journal.sqlite.schema.encode": 1,  # a column of the rows, in the thread of the journal
         }
     )
+
+
+async def test_a_queued_prompt_that_was_edited_has_all_receipts_in_the_commit_that_sends_it(
+    home: Path, tmp_path: Path
+) -> None:
+    journal = CountingJournal()
+    release = asyncio.Event()
+
+    async def script(turn: Turn) -> None:
+        await release.wait()
+        await turn.say("done")
+
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        Hub(home, journal=journal) as hub,
+        runtime_of(ScriptedAgent(script), journal_client=hub.journal_client) as runtime,
+    ):
+        session = await runtime.open_session(config(workspace=Workspace(tmp_path)))
+        await hub.command(requests.SessionPrompt(session_id=session.id, text="first", command_id="c1"))
+        first = session.active
+        assert first is not None
+        await hub.command(requests.SessionPrompt(session_id=session.id, text="second", command_id="c2"))
+        for number in (3, 4):
+            edit = requests.QueueEdit(
+                session_id=session.id, queued_id="c2", text=f"edit {number}", command_id=f"c{number}"
+            )
+            await hub.command(edit)
+        journal.commits.clear()
+        release.set()
+        await first.ended_within(None)
+        await runtime_is_quiet(hub, session.id)
+    sent = [kinds for kinds in journal.commits if "session/prompt" in kinds]
+    assert sent == [["_dragoman/prompt", "session/prompt", *["_dragoman/receipt"] * 3]]
+    assert sum(kinds.count("_dragoman/receipt") for kinds in journal.commits) == 3
 
 
 async def runtime_is_quiet(hub: Hub, session_id: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -276,20 +276,23 @@ class OwnedSession:
             self._early_prompts.pop(stored.id, None)
             self._on_change()
 
-    async def _receipt(self, command_id: str, outcome: str, detail: Outcome | Exception) -> None:
-        """Return when the receipt is committed. What was done just before is in the same commit."""
+    async def _receipt(
+        self, command_id: str, outcome: str, detail: Outcome | Exception, *, changes: Sequence[str] = ()
+    ) -> None:
+        """Return when the receipt is committed, with those of the `changes` that were made to a queued prompt.
+
+        All of them, and what was done just before, are in one commit.
+        """
         if self.session is None:
             return  # its next owner finds the command, and refuses it
-        match detail:
-            case Outcome():
-                text = msgspec.json.encode(detail).decode()
-            case DragomanError():
-                text = str(detail)
-            case _:
-                text = "something went wrong inside Dragoman"
-        note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=text))
+        receipts = [notes.Receipt(command_id=command_id, outcome=outcome, detail=_receipt_detail(detail))]
+        receipts += [
+            notes.Receipt(command_id=change, outcome="done", detail=_receipt_detail(Outcome())) for change in changes
+        ]
+        # Each is taken before the first is awaited: a commit between them would leave some out.
+        committed = [self.session.record_note(notes.write(receipt)) for receipt in receipts]
         try:
-            await self.session.record_note(note)
+            await asyncio.gather(*committed)
         except JournalError:
             logger.warning("session %s: a receipt could not be stored", self.id)
 
@@ -321,7 +324,9 @@ class OwnedSession:
                 return Outcome(queued_id=queued_id, how=how)
             case requests.QueueRemove(queued_id=queued_id):
                 queued = self.queue.remove(queued_id)
-                await self._queue_receipts(queued, "refused", InputError("it was taken out of the queue"))
+                await self._receipt(
+                    queued.id, "refused", InputError("it was taken out of the queue"), changes=queued.changes
+                )
             case requests.SessionClose():
                 self._start_task(self.close())
             case requests.SessionPrompt() | requests.QueueEdit() | requests.QueueMove():
@@ -341,11 +346,6 @@ class OwnedSession:
         if isinstance(command, requests.QueueMove):
             self.queue.move(queued.id, command.to)
         return Outcome()
-
-    async def _queue_receipts(self, queued: QueuedPrompt, outcome: str, detail: Outcome | Exception) -> None:
-        await self._receipt(queued.id, outcome, detail)
-        for command_id in queued.changes:
-            await self._receipt(command_id, "done", Outcome())
 
     async def _prompt(self, stored: InboxCommand, prompt: requests.SessionPrompt, *, left_behind: bool) -> Outcome:
         queued = QueuedPrompt(stored.id, prompt, stored.at)
@@ -383,7 +383,7 @@ class OwnedSession:
         self._watched_run = run
         self._start_task(self._finish_run(run))
         # Nothing is awaited since `begin`: prompt, outgoing frame and receipt are in one commit.
-        await self._queue_receipts(queued, "done", outcome)
+        await self._receipt(queued.id, "done", outcome, changes=queued.changes)
         return outcome
 
     async def _finish_run(self, run: Run) -> None:
@@ -425,7 +425,7 @@ class OwnedSession:
                         self.error = error
                     else:
                         logger.exception("session %s: a queued prompt could not be sent", self.id)
-                    await self._queue_receipts(queued, "refused", error)
+                    await self._receipt(queued.id, "refused", error, changes=queued.changes)
                 self._on_change()
 
     # -- tasks
@@ -481,6 +481,16 @@ async def answer_question(session: Session, command: requests.QuestionAnswer) ->
     else:
         answer = question.decline() if command.action == "decline" else question.cancel()
     return await session.answer_question(command.question_id, msgspec.structs.replace(answer, by=command.by))
+
+
+def _receipt_detail(detail: Outcome | Exception) -> str:
+    match detail:
+        case Outcome():
+            return msgspec.json.encode(detail).decode()
+        case DragomanError():
+            return str(detail)
+        case _:
+            return "something went wrong inside Dragoman"
 
 
 def _fail(outcome: asyncio.Future[Outcome | None], error: Exception) -> None:
