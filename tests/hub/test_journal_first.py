@@ -252,6 +252,19 @@ async def test_a_note_that_is_stored_without_its_secret_is_committed() -> None:
         assert row.title == "about [secret:MY_KEY]"
 
 
+async def test_a_variable_that_is_no_secret_leaves_the_folder_of_the_session_as_it_is(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "my-app"
+    workspace.mkdir()
+    async with new_hub() as hub:
+        async with hub.open_session("demo", cwd=workspace, env={"GOOGLE_CLOUD_PROJECT": "my-app"}) as session:
+            await session.run("hello")
+        row = await hub.journal.session(session.id)
+        assert row is not None
+        assert row.cwd == str(workspace)
+
+
 def all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 

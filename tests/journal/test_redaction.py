@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman.journal import maintenance
-from dragoman.journal.recorder import MAX_ANSWER_BYTES, redact
+from dragoman.journal.recorder import MAX_ANSWER_BYTES, redact, secret_values
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message
@@ -80,6 +80,20 @@ def test_a_secret_in_the_url_arguments_or_meta_of_a_server_is_not_stored(
     line = redact(sent({"id": 1, "method": "session/new", "params": {"mcpServers": [{"name": "n", **planted}]}}), {})
     assert line is not None
     assert msgspec.json.decode(line)["params"]["mcpServers"] == [{"name": "n", **kept_as}]
+
+
+def test_a_variable_is_secret_by_its_name_or_by_its_value() -> None:
+    secrets = {"API_KEY": "hunter22", "MY_TOKEN": "x", "OTHER": "sk-Zm9vYmFy0123456789ab"}
+    plain = {
+        "GOOGLE_CLOUD_PROJECT": "my-app",
+        "LOG_LEVEL": "verbose",
+        "ANTHROPIC_MODEL": "claude-sonnet-4-5-20250929",
+        "WORK": "/home/Me/Projects/app2",
+        "BASE_URL": "http://127.0.0.1:8080/Aa1",
+        "REMOVED_KEY": None,
+        "EMPTY_KEY": "",
+    }
+    assert secret_values({**secrets, **plain}) == secrets
 
 
 def test_a_short_value_is_not_looked_for() -> None:

@@ -93,6 +93,22 @@ _MIN_SECRET_CHARACTERS: Final = 6
 _URL_SECRETS: Final = re.compile(r"(?<=://)[^/@]+(?=@)|(?<=[?#]).+")
 _MENTIONS_SECRET: Final = re.compile(r"key|token|secret|passw|credential|auth|bearer|://[^/]*@", re.IGNORECASE)
 
+# A value that looks random: long, of one piece and with capital and small letters and digits. No path is, and no
+# model's name.
+_LOOKS_RANDOM: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9_+=.~-]{20,}")
+
+
+def secret_values(variables: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables of an agent's environment that may be secret: by their name, or by their value.
+
+    All others stay readable in the journal: a project's name or a folder in a variable is also a part of paths.
+    """
+    return {
+        name: value
+        for name, value in variables.items()
+        if value and (_MENTIONS_SECRET.search(name) or _LOOKS_RANDOM.fullmatch(value))
+    }
+
 
 def redact(message: Message, secrets: Mapping[str, str]) -> bytes | None:
     """Return the line to store for a message of ours; None where it is stored as it is. `secrets`: values by name."""

@@ -139,7 +139,9 @@ class AgentRuntime:
             async with timeout(self.clock, self.limits.start_timeout):
                 self._link = await self._launch(self.spec, self.limits, self._on_stderr)
                 if self._journal_client is not None:
-                    secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
+                    from dragoman.journal.recorder import secret_values  # loaded by those who have a journal
+
+                    secrets = secret_values(self.spec.env) | self.spec.headers
                     self.recorder = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
                     self._router.record_in(self.recorder)
                 self._connection = RpcConnection(
