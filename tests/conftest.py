@@ -32,6 +32,7 @@ class AgentStartRetries:
     def __init__(self) -> None:
         self._retries: list[str] | None = None  # None: no test of a real agent was collected
 
+    @pytest.hookimpl(optionalhook=True)  # without pytest-xdist there are no nodes
     def pytest_testnodedown(self, node: Any) -> None:
         self._add(getattr(node, "workeroutput", {}))
 

@@ -182,7 +182,7 @@ async def test_junk_is_no_version(programs: Programs, body: str) -> None:
     assert finding.problem == "`junk --version` printed no version"
 
 
-async def test_a_flood_of_output_is_read_but_not_kept(programs: Programs) -> None:
+async def test_a_flood_of_output_after_the_version_does_no_harm(programs: Programs) -> None:
     programs.add("floods", "echo 1.0.0; head -c 5000000 /dev/zero")
     (finding,) = await look(programs, preset("floods"))
     assert finding.version == "1.0.0"
@@ -234,7 +234,7 @@ async def test_the_presets_own_variables_reach_its_program(programs: Programs) -
     assert finding.version == "7.7.7"
 
 
-async def test_many_are_asked_at_a_time_but_not_all(programs: Programs, tmp_path: Path) -> None:
+async def test_no_more_programs_run_at_a_time_than_the_limit(programs: Programs, tmp_path: Path) -> None:
     # Each takes a name of its own while it runs and tells how many it saw.
     body = (
         f"mkdir {tmp_path}/on-$$; ls -d {tmp_path}/on-* | wc -l > {tmp_path}/seen-$$; rmdir {tmp_path}/on-$$; echo 1.0"

@@ -289,11 +289,6 @@ def test_a_schema_that_is_invalid_or_points_elsewhere_is_refused(schema: dict[st
 
 
 def test_two_types_of_one_name_keep_apart_among_the_arguments_of_a_tool() -> None:
-    @dataclass
-    class Tree:
-        age: int
-        inside: Tree | None = None
-
     other = {
         "type": "object",
         "properties": {"tree": {"$ref": "#/$defs/Tree"}},

@@ -463,6 +463,7 @@ async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Jo
     await _import(journal, path, provider="codex")
     rows = await journal.rows(imported_session_id("codex", codex_talk.THREAD))
     assert [row.text for row in rows.messages] == ["Go", "Done.", "More", "More."]
+    assert [row.title for row in rows.sessions] == ["Named"]
 
 
 @settings(max_examples=25, deadline=None)

@@ -43,7 +43,7 @@ class ToolError(Exception):
 
 
 class ToolContext:
-    """The call of a tool, as the tool sees it: its id and arguments, and a way to report progress."""
+    """The call of a tool, as the tool sees it: its id, the state of the server, and a way to report progress."""
 
     def __init__(
         self,
