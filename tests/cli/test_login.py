@@ -26,8 +26,8 @@ def in_a_terminal():
     raw[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(0, termios.TCSANOW, raw)  # never restored, as after a crash
     def interrupted(number, frame):
-        print("the program heard Ctrl-C", flush=True)
-        sys.exit(9)
+        os.write(1, b"the program heard Ctrl-C\\n")  # print may be at work on "press y" at this moment
+        os._exit(9)
     signal.signal(signal.SIGINT, interrupted)
     print("press y", flush=True)
     if os.read(0, 1) == b"y":
