@@ -15,7 +15,7 @@ from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClose
 from dragoman.hub import commands
 from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession
-from dragoman.journal.protocols import Command
+from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
 from dragoman.session.options import SessionConfig
 from dragoman.testing.memory import TIMEOUT_S
@@ -346,7 +346,7 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
 async def test_a_command_of_a_newer_dragoman_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        sent = Command(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')
+        sent = InboxCommand(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')
         await hub.journal.send_command(sent)
         await owned.drain()
         await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 1"))

@@ -20,7 +20,7 @@ import pytest
 
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Cursor, Entry
-from dragoman.journal.protocols import Command, TranscriptPosition
+from dragoman.journal.protocols import InboxCommand, TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.protocol import requests
@@ -52,11 +52,11 @@ class CountingJournal(MemoryJournal):
         self.commits.append([entry.kind for entry in entries if entry.origin != "agent"])
         return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 
-    async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
+    async def send_command(self, command: InboxCommand, *, taken_epoch: int | None = None) -> bool:
         self.commits.append(["inbox"])
         return await super().send_command(command, taken_epoch=taken_epoch)
 
-    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[InboxCommand]:
         self.commits.append(["take"])
         return await super().take_commands(session_id, epoch)
 

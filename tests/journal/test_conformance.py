@@ -14,7 +14,7 @@ from dragoman.errors import InputError
 from dragoman.journal import maintenance, notes
 from dragoman.journal.entry import Cursor, Entry, Origin, Page, read_message
 from dragoman.journal.errors import JournalClosed, NotTheOwner, OutOfOrder, SessionDeleted
-from dragoman.journal.protocols import Command, Connection, Journal
+from dragoman.journal.protocols import Connection, InboxCommand, Journal
 from dragoman.journal.rows import RowChanges, SessionRows, SessionSummary
 from dragoman.journal.search_documents import MAX_RANKED, SearchQuery
 from dragoman.record import notes as record_notes
@@ -469,7 +469,7 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     victim = await Talk.begin(journal, "victim")
     victim.turn("hello", "hi")
     await victim.commit()
-    await journal.send_command(Command(id="k1", session_id="s1", at=0.0, body=b"{}"))
+    await journal.send_command(InboxCommand(id="k1", session_id="s1", at=0.0, body=b"{}"))
     talk = await Talk.begin(journal)
     for note in (
         notes.Tombstone(session_id="s1"),
@@ -617,7 +617,7 @@ async def test_a_command_that_is_sent_twice_is_done_once(journal: Journal) -> No
     await journal.heartbeat(process("p1"))
     epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
     talk = await Talk.begin(journal, epoch=epoch)
-    command = Command(id="k1", session_id="s1", at=1.0, body=b'{"prompt":"go"}')
+    command = InboxCommand(id="k1", session_id="s1", at=1.0, body=b'{"prompt":"go"}')
     assert await journal.send_command(command)
     assert not await journal.send_command(command)
     assert await journal.take_commands("s1", epoch) == [command]
@@ -637,10 +637,10 @@ async def test_commands_that_a_dead_owner_did_not_carry_out_go_to_the_next(journ
         await journal.heartbeat(process(name))
     epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
     talk = await Talk.begin(journal, epoch=epoch)
-    commands = [Command(id=f"k{n}", session_id="s1", at=1.0, body=b"{}") for n in range(3)]
+    commands = [InboxCommand(id=f"k{n}", session_id="s1", at=1.0, body=b"{}") for n in range(3)]
     for command in commands:
         await journal.send_command(command)
-    await journal.send_command(Command(id="other", session_id="s2", at=1.0, body=b"{}"))
+    await journal.send_command(InboxCommand(id="other", session_id="s2", at=1.0, body=b"{}"))
     assert await journal.take_commands("s1", epoch) == commands
     talk.note(notes.Receipt(command_id="k1"))
     await talk.commit()
@@ -779,7 +779,7 @@ async def test_an_owner_s_own_command_is_stored_as_taken_and_offered_to_the_next
     await journal.heartbeat(process("p1"))
     await journal.heartbeat(process("p2"))
     epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
-    command = Command(id="c1", session_id="s1", at=1.0, body=b"{}")
+    command = InboxCommand(id="c1", session_id="s1", at=1.0, body=b"{}")
     assert await journal.send_command(command, taken_epoch=epoch)
     assert not await journal.send_command(command, taken_epoch=epoch)
     assert await journal.take_commands("s1", epoch) == []
@@ -790,7 +790,7 @@ async def test_an_owner_s_own_command_is_stored_as_taken_and_offered_to_the_next
     next_epoch = await journal.claim("s1", "p2", is_alive=lambda _: False)
     assert [taken.id for taken in await journal.take_commands("s1", next_epoch)] == ["c1"]
     with pytest.raises(NotTheOwner):
-        await journal.send_command(Command(id="c2", session_id="s1", at=1.0, body=b"{}"), taken_epoch=epoch)
+        await journal.send_command(InboxCommand(id="c2", session_id="s1", at=1.0, body=b"{}"), taken_epoch=epoch)
     assert await journal.command_state("c2") is None
 
 
@@ -798,6 +798,6 @@ async def test_a_sent_command_wakes_the_subscribers_of_the_inbox(journal: Journa
     async with asyncio.timeout(20):
         waking = journal.command_changes()
         await anext(waking)
-        await journal.send_command(Command(id="c1", session_id="s1", at=1.0, body=b"{}"))
+        await journal.send_command(InboxCommand(id="c1", session_id="s1", at=1.0, body=b"{}"))
         await anext(waking)
         await journal.close()

@@ -31,7 +31,7 @@ from dragoman.journal import journal_path
 from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
 from dragoman.journal.maintenance import load_record
-from dragoman.journal.protocols import Command, Connection, Journal
+from dragoman.journal.protocols import Connection, InboxCommand, Journal
 from dragoman.journal.rows import DocumentKind
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.search_documents import SearchHit, SearchQuery
@@ -274,7 +274,7 @@ class Hub:
         """
         session_id = command.session_id
         body = commands.encode(command)
-        stored = Command(
+        stored = InboxCommand(
             id=command.command_id or uuid.uuid4().hex, session_id=session_id, at=self._clock.time(), body=body
         )
         owned = self.owned_sessions.get(session_id)

@@ -23,7 +23,7 @@ from dragoman.hub import commands
 from dragoman.hub.commands import Outcome, request_parts
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
-from dragoman.journal.protocols import Command as InboxCommand
+from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.run import Run

@@ -51,7 +51,7 @@ class Owner(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class InboxCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A request to the owner of a session. The sender chooses the id."""
 
     id: str
@@ -63,7 +63,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     """A command and its outcome, which is None until the receipt is committed."""
 
-    command: Command
+    command: InboxCommand
     taken: bool = False
     outcome: str | None = None
     detail: str | None = None
@@ -251,7 +251,7 @@ class CommandInbox(Protocol):
     command is carried out; its state tells.
     """
 
-    async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
+    async def send_command(self, command: InboxCommand, *, taken_epoch: int | None = None) -> bool:
         """Store a command. False where a command with this id was sent before.
 
         The owner of the session stores its own commands as taken under its `taken_epoch`, in the same commit: it need
@@ -264,7 +264,7 @@ class CommandInbox(Protocol):
         Commits of frames do not wake it.
         """
 
-    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[InboxCommand]:
         """Mark the session's pending commands as taken and return them in the order in which they were sent.
 
         These are the commands that nobody took, and those that an earlier owner took without leaving a receipt. Raises
@@ -276,7 +276,7 @@ class CommandInbox(Protocol):
     async def sessions_with_commands(self) -> frozenset[str]:
         """Return the sessions with commands that nobody has taken."""
 
-    async def pending_commands(self, session_id: str) -> Sequence[Command]:
+    async def pending_commands(self, session_id: str) -> Sequence[InboxCommand]:
         """Return the commands without a receipt, taken or not, in the order in which they were sent."""
 
 

@@ -24,10 +24,10 @@ from dragoman.journal.maintenance import refresh_rows
 from dragoman.journal.protocols import (
     OWN_CONNECTION,
     PAGE_ENTRIES,
-    Command,
     CommandState,
     CommitListener,
     Connection,
+    InboxCommand,
     Owner,
     Process,
     TranscriptPosition,
@@ -444,7 +444,7 @@ class SqliteJournal:
     async def owner(self, session_id: str) -> Owner | None:
         return await self._read(lambda connection: owners.owner(connection, session_id))
 
-    async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
+    async def send_command(self, command: InboxCommand, *, taken_epoch: int | None = None) -> bool:
         is_new = await self._writer.write(lambda: owners.send_command(self._connection, command, taken_epoch))
         if is_new and taken_epoch is None:
             self._inbox_notifier.notify()
@@ -457,7 +457,7 @@ class SqliteJournal:
                 yield
                 await changed.wait()
 
-    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[InboxCommand]:
         return await self._writer.write(lambda: owners.take_commands(self._connection, session_id, epoch))
 
     async def command_state(self, command_id: str) -> CommandState | None:
@@ -466,7 +466,7 @@ class SqliteJournal:
     async def sessions_with_commands(self) -> frozenset[str]:
         return await self._read(owners.sessions_with_commands)
 
-    async def pending_commands(self, session_id: str) -> Sequence[Command]:
+    async def pending_commands(self, session_id: str) -> Sequence[InboxCommand]:
         return await self._read(lambda connection: owners.pending_commands(connection, session_id))
 
     # -- maintenance

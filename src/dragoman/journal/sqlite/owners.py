@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dragoman.journal.errors import NotTheOwner
-from dragoman.journal.protocols import Command, CommandState, Owner, Process
+from dragoman.journal.protocols import CommandState, InboxCommand, Owner, Process
 
 # How long a process without a heartbeat and without sessions is remembered.
 FORGET_PROCESS_AFTER_S: Final = 24 * 3600.0
@@ -63,7 +63,7 @@ def release(connection: sqlite3.Connection, session_id: str, process_id: str) ->
     )
 
 
-def send_command(connection: sqlite3.Connection, command: Command, taken_epoch: int | None) -> bool:
+def send_command(connection: sqlite3.Connection, command: InboxCommand, taken_epoch: int | None) -> bool:
     if taken_epoch is not None:
         _check_epoch(connection, command.session_id, taken_epoch)
     inserted = connection.execute(
@@ -84,7 +84,7 @@ def _check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) ->
         raise NotTheOwner(f"session {session_id} is not owned under epoch {epoch} any more")
 
 
-def take_commands(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[Command]:
+def take_commands(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[InboxCommand]:
     _check_epoch(connection, session_id, epoch)
     condition = "session_id = ? AND outcome IS NULL AND (taken_epoch IS NULL OR taken_epoch < ?)"
     records = connection.execute(
@@ -103,7 +103,7 @@ def sessions_with_commands(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(session_id for (session_id,) in records)
 
 
-def pending_commands(connection: sqlite3.Connection, session_id: str) -> Sequence[Command]:
+def pending_commands(connection: sqlite3.Connection, session_id: str) -> Sequence[InboxCommand]:
     return _commands(
         connection.execute(
             f"SELECT {_COMMAND_COLUMNS} FROM inbox"  # noqa: S608 (names of our own)
@@ -126,8 +126,8 @@ def command_state(connection: sqlite3.Connection, command_id: str) -> CommandSta
     return CommandState(command=command, taken=taken_epoch is not None, outcome=outcome, detail=detail, done_at=done_at)
 
 
-def _commands(records: Iterable[Sequence[object]]) -> list[Command]:
+def _commands(records: Iterable[Sequence[object]]) -> list[InboxCommand]:
     return [
-        Command(id=id_, session_id=session_id, at=at, body=body)  # type: ignore[arg-type]
+        InboxCommand(id=id_, session_id=session_id, at=at, body=body)  # type: ignore[arg-type]
         for id_, session_id, at, body in records
     ]
