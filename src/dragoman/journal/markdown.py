@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -105,7 +105,7 @@ def _head(session: SessionRows) -> Iterator[str]:
 
 
 def _message(row: StoredMessage) -> Iterator[str]:
-    attachments = ", ".join(_attachment(block) for block in row.blocks)
+    attachments = ", ".join(attachment_label(block) for block in row.blocks)
     match row.kind:
         case "user":
             yield f"## {_local_time(row.time)}"
@@ -134,7 +134,7 @@ def _tool_call(row: rows.ToolCall, terminals: Mapping[str, rows.Terminal]) -> It
                 has_result = True
                 yield _fenced(text.strip("\n"))
             case acp.Content(content=block) if not isinstance(block, acp.TextContent):
-                yield f"*{_inline(_attachment(block))}*"
+                yield f"*{_inline(attachment_label(block))}*"
             case acp.Terminal(terminal_id=terminal_id) if terminal_id in terminals:
                 has_result = True
                 yield from _terminal(terminals[terminal_id])
@@ -227,11 +227,12 @@ def _changed_text(diff: Any) -> tuple[str, str, str] | None:
     return (diff.path, diff.old_text or "", diff.new_text) if isinstance(diff, acp.Diff) else None
 
 
-def _attachment(block: object) -> str:
+def attachment_label(block: object, *, format_size: Callable[[int], str] = "{:,} bytes".format) -> str:
+    """Return a short text for an attachment of a prompt: its type and size, its name or its address."""
     match block:
         case acp.ImageContent(data=data, mime_type=mime_type) | acp.AudioContent(data=data, mime_type=mime_type):
             # Base64 has four characters for three bytes.
-            return f"{mime_type} ({len(data) * 3 // 4:,} bytes)"
+            return f"{mime_type} ({format_size(len(data) * 3 // 4)})"
         case acp.ResourceLink(name=name, uri=uri):
             return name or uri
         case acp.EmbeddedResource(resource=resource):

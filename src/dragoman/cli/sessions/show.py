@@ -46,7 +46,7 @@ from dragoman.cli.screen import (
 from dragoman.cli.text import cost_part, inert_json, one_line, plain, size, usage_parts, wrapped
 from dragoman.journal import transfer
 from dragoman.journal.entry import Cursor, Entry, read_message
-from dragoman.journal.markdown import session_markdown
+from dragoman.journal.markdown import attachment_label, session_markdown
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.session_record import SessionRecord
@@ -54,7 +54,6 @@ from dragoman.journal.sessions import LATEST, find_session, session_name
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, RunStarted, event_from_fact, to_json
 from dragoman.session.run import failure_of
-from dragoman.wire import vocabulary as acp
 
 SHOW_EPILOG = """\b
 Examples:
@@ -387,19 +386,12 @@ class PieceMerger:
 
 
 def _prompt(message: rows.Message) -> Prompt:
-    return Prompt(message.time, message.run_id, message.text, tuple(_attachment(block) for block in message.blocks))
-
-
-def _attachment(block: acp.ContentBlock) -> str:
-    match block:
-        case acp.ImageContent(data=data, mime_type=kind) | acp.AudioContent(data=data, mime_type=kind):
-            return f"{kind} ({size(len(data) * 3 // 4)})"
-        case acp.ResourceLink(name=name, uri=uri):
-            return name or uri
-        case acp.EmbeddedResource(resource=resource):
-            return resource.uri
-        case _:
-            return "an attachment"
+    return Prompt(
+        message.time,
+        message.run_id,
+        message.text,
+        tuple(attachment_label(block, format_size=size) for block in message.blocks),
+    )
 
 
 EXPORT_EPILOG = """\b
