@@ -134,8 +134,7 @@ async def test_a_configuration_change_is_made_while_messages_are_unread(folder: 
     async with connected(scripted(agent), folder) as session:
         while session.messages.has_room:
             agent.update("session-1", "notice", message="unasked")
-            await agent.connection.drain()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # draining could wait for ever: the last of them fills the stream
         await session.send(configuration_change(mode="b"))
         await session.send(user_message("after the change"))  # sent once its answer was read
         await agent.hears("session/prompt")
