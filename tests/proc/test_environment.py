@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from dragoman.errors import CommandNotFound, InputError
 from dragoman.proc import environment
 from dragoman.proc.environment import (
+    GIT_SETTINGS,
     PATH_BEGIN,
     PATH_END,
     WITHHELD_VARIABLES,
@@ -49,22 +52,75 @@ def env(home: Path) -> dict[str, str]:
 
 # What an agent inherits
 
+GIT_VARIABLES = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+
 
 def test_the_users_environment_is_handed_on() -> None:
     base = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HTTPS_PROXY": "p", "NODE_OPTIONS": "o", "VIRTUAL_ENV": "v"}
-    assert agent_environment(base, {}) == base
+    assert agent_environment(base, {}) == base | GIT_VARIABLES
 
 
 @pytest.mark.parametrize("name", [*WITHHELD_VARIABLES, "DRAGOMAN_TOKEN", "DRAGOMAN_REAP", "DRAGOMAN_HOME"])
 def test_misleading_variables_are_withheld_unless_given_by_name(name: str) -> None:
-    assert agent_environment({name: "x", "A": "1"}, {}) == {"A": "1"}
-    assert agent_environment({name: "x"}, {name: "y"}) == {name: "y"}
+    assert agent_environment({name: "x", "A": "1"}, {}) == {"A": "1"} | GIT_VARIABLES
+    assert agent_environment({name: "x"}, {name: "y"}) == {name: "y"} | GIT_VARIABLES
 
 
 def test_extra_replaces_adds_and_takes_away() -> None:
     base = {"A": "1", "B": "2", "C": "3"}
-    assert agent_environment(base, {"A": "9", "B": None, "D": "4", "E": None}) == {"A": "9", "C": "3", "D": "4"}
+    changed = agent_environment(base, {"A": "9", "B": None, "D": "4", "E": None})
+    assert changed == {"A": "9", "C": "3", "D": "4"} | GIT_VARIABLES
     assert base == {"A": "1", "B": "2", "C": "3"}
+
+
+def test_settings_of_git_come_after_those_that_are_there() -> None:
+    base = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "true"}
+    env = agent_environment(base, {})
+    assert (env["GIT_CONFIG_COUNT"], env["GIT_CONFIG_VALUE_0"]) == ("3", "true")
+    assert {env[f"GIT_CONFIG_KEY_{at}"]: env[f"GIT_CONFIG_VALUE_{at}"] for at in range(3)} == GIT_SETTINGS
+    assert agent_environment(env, {}) == env
+    assert agent_environment({"GIT_CONFIG_COUNT": "many"}, {}) == GIT_VARIABLES
+    assert agent_environment({}, {"GIT_CONFIG_COUNT": None}) == GIT_VARIABLES
+
+
+def plant_repository(folder: Path, trace: Path) -> None:
+    """Make a folder that git takes for a repository, with a program that `git status` runs."""
+    for name in ("objects", "refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text(
+        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "touch {trace};:"\n'
+    )
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_folder_that_looks_like_a_repository_runs_nothing(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    plant_repository(tmp_path / "planted", trace)
+    (tmp_path / "planted" / "file").touch()
+    usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for env, runs in ((usual, True), (agent_environment(usual, {}), False)):
+        subprocess.run(["git", "status"], cwd=tmp_path / "planted", env=env, check=False, capture_output=True)
+        assert trace.exists() == runs
+        trace.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_repository_of_somebody_else_runs_no_program_to_watch_its_files(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for command in (["init", "-q"], ["config", "core.fsmonitor", f"touch {trace};:"]):
+        subprocess.run(["git", *command], cwd=tmp_path, env=usual, check=True)
+    env = agent_environment(usual, {})
+    for command in (["status"], ["diff"], ["add", "-n", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, env=env, check=True, capture_output=True)
+    assert not trace.exists()
 
 
 # Where a command is found

@@ -1,8 +1,9 @@
 """The environment of an agent, and the search for its command.
 
 Agents need the user's own environment (keys, proxies, certificates, version managers), so they inherit all of it except
-the few variables in `WITHHELD_VARIABLES`, each of which is known to mislead or break an agent. A command is found where
-the user's terminal would find it, also when Dragoman was not started from a terminal.
+the few variables in `WITHHELD_VARIABLES`, each of which is known to mislead or break an agent. It gets `GIT_SETTINGS`,
+so that a folder which the agent was led to write cannot make git run programs. A command is found where the user's
+terminal would find it, also when Dragoman was not started from a terminal.
 """
 
 from __future__ import annotations
@@ -54,6 +55,14 @@ WITHHELD_VARIABLES: Mapping[str, str] = {
 }
 """The variables that an agent does not inherit, and the reasons."""
 
+GIT_SETTINGS: Mapping[str, str] = {
+    # Any folder with HEAD, objects and refs is a repository to git, and its settings name programs that git runs.
+    "safe.bareRepository": "explicit",
+    # A program that `git status` runs. It can be set in a repository that somebody else has made.
+    "core.fsmonitor": "false",
+}
+"""Settings of git in the environment of agents and terminals, above those of any repository."""
+
 INSTALL_FOLDERS = (
     "~/.local/bin",
     "~/bin",
@@ -87,6 +96,7 @@ INSTALL_FOLDERS = (
 def agent_environment(base: Mapping[str, str], extra: Mapping[str, str | None]) -> dict[str, str]:
     """Return the environment of an agent: `base` without the withheld variables, with `extra`; None removes a variable.
 
+    `GIT_SETTINGS` come after the settings of git that it has already, so that they count.
     `spawn` adds the marker by which the reaper finds the process, a different one for each.
     """
     env = {
@@ -99,6 +109,18 @@ def agent_environment(base: Mapping[str, str], extra: Mapping[str, str | None]) 
             env.pop(name, None)
         else:
             env[name] = value
+    return _with_git_settings(env)
+
+
+def _with_git_settings(env: dict[str, str]) -> dict[str, str]:
+    text = env.get("GIT_CONFIG_COUNT", "")
+    count = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
+    present = {env.get(f"GIT_CONFIG_KEY_{at}"): env.get(f"GIT_CONFIG_VALUE_{at}") for at in range(count)}
+    for key, value in GIT_SETTINGS.items():
+        if present.get(key) != value:
+            env |= {f"GIT_CONFIG_KEY_{count}": key, f"GIT_CONFIG_VALUE_{count}": value}
+            count += 1
+    env["GIT_CONFIG_COUNT"] = str(count)
     return env
 
 
