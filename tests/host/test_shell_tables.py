@@ -25,6 +25,23 @@ def test_a_program_is_described_once() -> None:
     assert sum(map(len, groups)) == len(frozenset().union(*groups))
 
 
+def test_an_option_is_written_as_on_a_command_line() -> None:
+    for options in tables().options:
+        for option in (*options.runs, *options.folders, *options.configs):
+            assert option.startswith("-"), option
+            assert not option.endswith("="), option
+
+
+def test_the_options_of_a_program_are_described_once() -> None:
+    names = [name for options in tables().options for name in options.programs]
+    assert len(names) == len(set(names))
+
+
+def test_a_wrapper_lists_the_options_that_change_what_it_runs_among_its_options() -> None:
+    for name, wrapper in tables().wrappers.items():
+        assert wrapper.changes <= wrapper.flags | wrapper.values, name
+
+
 def test_every_reason_is_one_of_the_table() -> None:
     assert {builtins.reason for builtins in tables().builtins} == set(tables().reasons)
 

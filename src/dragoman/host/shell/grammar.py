@@ -201,15 +201,22 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     unclear: str | None = None
 
 
-def commands_in(line: str, commands: list[SimpleCommand], *, depth: int = 0) -> None:
-    """Add all commands of the line to `commands`, in the order in which they begin."""
-    _Reader(line, commands, depth=depth).read_all()
+def commands_in(line: str, commands: list[SimpleCommand], *, depth: int = 0) -> bool:
+    """Add all commands of the line to `commands`, in the order in which they begin.
+
+    Returns True where a word beside the commands makes them depend on a value that is known only at run time: a loop
+    sets a variable, or a `case` expands one.
+    """
+    reader = _Reader(line, commands, depth=depth)
+    reader.read_all()
+    return reader.has_unknown_values
 
 
 class _Reader(RedirectionReader):
     def __init__(self, text: str, commands: list[SimpleCommand], *, base: int = 0, depth: int = 0) -> None:
         super().__init__(text, base=base, depth=depth)
         self._commands = commands
+        self.has_unknown_values = False
         if depth > MAX_DEPTH:
             raise TooLarge("it is nested too deeply to be understood")
 
@@ -227,6 +234,7 @@ class _Reader(RedirectionReader):
         inner.steps, inner.substitution_depth = self.steps, 1
         inner.read_all()
         self.steps = inner.steps
+        self.has_unknown_values |= inner.has_unknown_values
 
     def here_text(self, text: str, base: int) -> None:
         inner = _Reader(text, self._commands, base=base, depth=self.depth + 1)
@@ -235,6 +243,7 @@ class _Reader(RedirectionReader):
             # Which command it belongs to is no longer known here: any command of the line may read it.
             self._commands[:] = [msgspec.structs.replace(command, dynamic=True) for command in self._commands]
         self.steps = inner.steps
+        self.has_unknown_values |= inner.has_unknown_values
 
     # Lists
 
@@ -361,6 +370,7 @@ class _Reader(RedirectionReader):
         name = self.word()
         if not name.bare or not _LOOP_NAME.fullmatch(name.text) or _SPECIAL_NAMES.fullmatch(name.text):
             raise Unreadable(f"a loop sets {name.text}")
+        self.has_unknown_values = True
         self.skip_lines()
         if self._reserved() == "in":
             self.pos += 2
@@ -380,7 +390,7 @@ class _Reader(RedirectionReader):
 
     def _case(self) -> None:
         self.skip()
-        self.value()
+        self._case_word()
         self.skip_lines()
         if self._reserved() != "in":
             raise Unreadable("`case` has no `in`")
@@ -394,7 +404,7 @@ class _Reader(RedirectionReader):
                 self.pos += 1
             while True:
                 self.skip()
-                self.value()
+                self._case_word()
                 self.skip()
                 if self.peek() != "|":
                     break
@@ -410,6 +420,11 @@ class _Reader(RedirectionReader):
                 self.pos += 2
                 if self.peek() == "&":
                     self.pos += 1
+
+    def _case_word(self) -> None:
+        word = self.value()
+        # The signs of a pattern (`*`, `[a-z]`) expand nothing here.
+        self.has_unknown_values |= word.dynamic and not {"$", "`", "~", "<", ">"}.isdisjoint(word.text)
 
     def _condition(self) -> None:
         """Read `[[ … ]]` as a command of that name."""

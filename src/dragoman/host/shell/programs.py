@@ -42,13 +42,15 @@ class InnerCommand(msgspec.Struct, frozen=True):
 class ProgramUse(msgspec.Struct, frozen=True):
     """The commands that a command runs, the files that it writes, and the variables that it sets for later commands.
 
-    `unclear` is the reason why its words may not tell all of it.
+    `unclear` is the reason why its words may not tell all of it. `sets_variables`: it changes variables of the shell,
+    also ones that are not in `assignments`.
     """
 
     inner: tuple[InnerCommand, ...] = ()
     unclear: str | None = None
     writes: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
+    sets_variables: bool = False
 
 
 NOTHING: Final = ProgramUse()
@@ -71,6 +73,7 @@ class _Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     numbers: bool = False
     command_optional: bool = False
     adds_arguments: bool = False
+    changes: frozenset[str] = frozenset()
 
 
 class _Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,8 +89,15 @@ class _Builtins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    long: tuple[str, ...] = ()
-    short: str = ""
+    programs: tuple[str, ...]
+    runs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+
+
+class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reads: frozenset[str]
+    texts: frozenset[str]
 
 
 class _Computed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,10 +106,12 @@ class _Computed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Git(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: frozenset[str]
-    values: frozenset[str]
+    folders: frozenset[str]
     queries: frozenset[str]
-    runs: frozenset[str]
-    reads: frozenset[str]
+    subcommands: frozenset[str]
+    reads: dict[str, int]
+    scopes: frozenset[str]
+    words: dict[str, frozenset[str]]
     short: dict[str, str]
 
 
@@ -108,8 +120,9 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     programs: _Programs
     reasons: dict[str, str]
     builtins: tuple[_Builtins, ...]
-    options: dict[str, _Options]
+    options: tuple[_Options, ...]
     computed: _Computed
+    arguments: _Arguments
     git: _Git
 
 
@@ -126,7 +139,31 @@ def _builtin_reasons() -> dict[str, str]:
     return {name: table.reasons[builtins.reason] for builtins in table.builtins for name in builtins.names}
 
 
+@lru_cache(maxsize=1)
+def _options() -> dict[str, _Options]:
+    return {name: options for options in tables().options for name in options.programs}
+
+
+@lru_cache(maxsize=1)
+def _subcommands() -> dict[str, tuple[str, ...]]:
+    """Return the wrappers and runners with a subcommand, by the name of their program; the longest first."""
+    keys: dict[str, list[str]] = {}
+    for key in sorted((*tables().wrappers, *tables().programs.runners), key=len, reverse=True):
+        if " " in key:
+            keys.setdefault(key.partition(" ")[0], []).append(key)
+    return {name: tuple(each) for name, each in keys.items()}
+
+
 # One command
+
+
+def use_of_files(words: Sequence[str]) -> Literal["none", "read", "any"]:
+    """Tell what the command does with files that its arguments name: nothing, read them, or perhaps write them too."""
+    name = program_name(words[0])
+    arguments = tables().arguments
+    if name in arguments.texts:
+        return "none"
+    return "read" if not {name, " ".join((name, *words[1:2]))}.isdisjoint(arguments.reads) else "any"
 
 
 def unwrap_shell(line: str) -> str:
@@ -160,7 +197,8 @@ def inspect_command(words: tuple[Word, ...]) -> ProgramUse:
     use = _git_without_options(words) if name == "git" else _unwrap(words)
     if name in _DECLARATIONS:
         use = msgspec.structs.replace(use, assignments=tuple(word.text for word in words[1:] if "=" in word.text))
-    return msgspec.structs.replace(use, unclear=unclear or use.unclear)
+    sets_variables = unclear is not None and unclear.endswith(tables().reasons["sets"])
+    return msgspec.structs.replace(use, unclear=unclear or use.unclear, sets_variables=sets_variables)
 
 
 # Wrappers
@@ -193,6 +231,19 @@ def _unwrap(words: tuple[Word, ...]) -> ProgramUse:
         return _unwrap_by_table(name, rest)
     if name in table.programs.runners:
         return ProgramUse(_guesses(name, rest), f"{name} runs a command out of its arguments")
+    return _unwrap_subcommand(name, rest) if name in _subcommands() else NOTHING
+
+
+def _unwrap_subcommand(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    texts = [word.text for word in words]
+    for key in _subcommands()[name]:
+        subcommand = key.split()[1:]
+        if key in tables().wrappers and texts[: len(subcommand)] == subcommand:
+            return _unwrap_by_table(key, words[len(subcommand) :])
+        # An option before it may take the next word: nobody can tell whether this is the subcommand.
+        if subcommand[-1] in texts and (key in tables().programs.runners or texts[0].startswith("-")):
+            rest = words[texts.index(subcommand[-1]) + 1 :]
+            return ProgramUse(_guesses(key, rest), f"{key} runs a command out of its arguments")
     return NOTHING
 
 
@@ -217,7 +268,9 @@ def _unwrap_by_table(name: str, words: tuple[Word, ...]) -> ProgramUse:
     if inner[0].bare and inner[0].text in RESERVED_WORDS:
         return ProgramUse(_guesses(name, inner[1:]), f"{name} runs more than a simple command")
     command = InnerCommand(name, inner, assignments=tuple(assignments), has_more_arguments=wrapper.adds_arguments)
-    return ProgramUse((command,))
+    options = (word.text.partition("=")[0] for word in words[: len(words) - len(inner)])
+    change = next((option for option in options if option in wrapper.changes), None)
+    return ProgramUse((command,), change and f"{name} changes the folder or the variables of a command with {change}")
 
 
 def _skip_options(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None, str | None]:
@@ -364,7 +417,18 @@ def _fd(name: str, words: tuple[Word, ...]) -> ProgramUse:
     return NOTHING
 
 
+def _socat(name: str, words: tuple[Word, ...]) -> ProgramUse:
+    for word in words:
+        kind, colon, rest = word.text.partition(":")
+        if colon and kind.lower() in ("exec", "system", "shell"):
+            line = rest.partition(",")[0]
+            inner = (InnerCommand(f"{name} {kind}", line=line, is_guess=True),) if line else ()
+            return ProgramUse(inner, f"{name} runs a command with {kind}:")
+    return NOTHING
+
+
 _SPECIAL: Final[dict[str, _Unwrapper]] = {
+    "socat": _socat,
     "env": _env,
     "eval": _eval,
     "watch": _watch,
@@ -377,9 +441,9 @@ _SPECIAL: Final[dict[str, _Unwrapper]] = {
 
 # Indirect execution
 
-_GO_RUNS: Final = re.compile(r"-(?:exec|toolexec|vettool)(?:=|\Z)")
-_MAKE_ASSIGNMENT: Final = re.compile(r"[^\s=]+=(?![0-9]*\Z)")
-_SUBSTITUTION: Final = re.compile(r"`|\$\(|\[[^\]]*\$")
+_MAKE_SWITCH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[0-9]*")
+# In a subscript the value of a name is computed as well.
+_SUBSTITUTION: Final = re.compile(r"`|\$\(|\[[^\[\]]*[$A-Za-z_]")
 
 
 def _indirect_execution(words: tuple[Word, ...]) -> str | None:
@@ -397,7 +461,7 @@ def _indirect_execution(words: tuple[Word, ...]) -> str | None:
         return check(arguments)
     if name in tables().computed.names:
         return _substitution(arguments)
-    return _running_option(name, arguments)
+    return _telling_option(name, arguments)
 
 
 def _unusual_name(name: str) -> str | None:
@@ -408,20 +472,37 @@ def _unusual_name(name: str) -> str | None:
     return None
 
 
-def _running_option(name: str, arguments: Sequence[str]) -> str | None:
-    options = tables().options.get(name)
+_OPTION_REASONS: Final = (
+    ("runs", "{name} may run another program with {option}"),
+    ("folders", "{name} works in another folder with {option}"),
+    ("configs", "{name} uses other settings with {option}"),
+)
+
+
+def _telling_option(name: str, arguments: Sequence[str]) -> str | None:
+    """Return the reason why one of the options makes the program do more than its other words say."""
+    options = _options().get(name)
     if options is None:
         return None
     for index, text in enumerate(arguments):
-        head = text.partition("=")[0]
-        if text.startswith("--"):
-            if len(head) > 3 and any(option.startswith(head) for option in options.long):
-                return f"{name} runs another program with {head}"
-            continue
-        is_short = text.startswith("-") or (name == "tar" and index == 0)  # the first word of tar needs no dash
-        if is_short and not set(options.short).isdisjoint(text.lstrip("-")):
-            return f"{name} runs another program with {text}"
+        if text == "--":
+            break
+        is_bundle = name in ("tar", "bsdtar", "gtar") and index == 0  # the first word of tar needs no dash
+        word = f"-{text}" if is_bundle and not text.startswith("-") else text
+        for kind, reason in _OPTION_REASONS:
+            if any(_is_option(option, word) for option in getattr(options, kind)):
+                return reason.format(name=name, option=text.partition("=")[0])
     return None
+
+
+def _is_option(option: str, text: str) -> bool:
+    """Tell whether the argument is, or begins with, or contains this option of the table."""
+    head = text.partition("=")[0]
+    if option.startswith("--"):
+        return text.startswith("--") and len(head) > 2 and option.startswith(head)
+    if len(option) > 2:
+        return head == option
+    return text.startswith("-") and not text.startswith("--") and option[1] in text
 
 
 def _git(arguments: Sequence[str]) -> str | None:
@@ -429,34 +510,49 @@ def _git(arguments: Sequence[str]) -> str | None:
     index = 0
     while index < len(arguments) and arguments[index].startswith("-"):
         option = arguments[index]
-        head = option.partition("=")[0]
         if option in git.queries:
             return None
-        if option not in git.flags and head not in git.values:
-            return f"git may run another program with {head}"
-        index += 2 if option in git.values else 1
+        if option not in git.flags:
+            head = option.partition("=")[0]
+            is_folder = head in git.folders or option.startswith("-C")
+            return f"git works in another folder with {head}" if is_folder else f"git may run a program with {head}"
+        index += 1
     rest = arguments[index:]
     if not rest:
         return None
     command = rest[0]
-    if command == "config" and not git.reads.isdisjoint(rest):
-        return None
-    if command in git.runs or [*rest[:2]] in (["bisect", "run"], ["submodule", "foreach"]):
-        return f"git {command} may run another program, now or later"
+    if command == "config":
+        return None if _only_reads_config(rest[1:]) else "git config may name a program that git runs later"
+    if command == "help":
+        return None if len(rest) <= 2 and not any(text.startswith("-") for text in rest) else "git help may open a page"
+    if command not in git.subcommands:
+        return f"git {command} may run any program: it is not one of the subcommands that are known to be plain"
+    if not git.words.get(command, frozenset()).isdisjoint(rest):
+        return f"git {command} may run another program"
     if any("ext::" in text or "fd::" in text for text in rest):
         return "git may run another program for this address"
     short = set(git.short.get(command, ""))
     for text in rest[1:]:
         if text.startswith("-") and not text.startswith("--") and not short.isdisjoint(text):
             return f"git {command} may run another program with {text}"
-    return _running_option("git", rest[1:])
+    return _telling_option("git", rest[1:])
+
+
+def _only_reads_config(arguments: Sequence[str]) -> bool:
+    """Tell whether `git config` with these arguments reads; the option has to come first, before any name."""
+    git = tables().git
+    rest = [text for text in arguments if text not in git.scopes]
+    if not rest or rest[0] not in git.reads:
+        return False
+    names = rest[1:]
+    return len(names) == git.reads[rest[0]] and not any(name.startswith("-") for name in names)
 
 
 def _git_without_options(words: tuple[Word, ...]) -> ProgramUse:
     """Return `git push` for `git -C dir push`, so that rules about `git push` find it."""
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
-        has_value = words[index].text in tables().git.values or words[index].text in ("-c", "--config-env", "--git-dir")
+        has_value = words[index].text in tables().git.folders or words[index].text in ("-c", "--config-env")
         index += 2 if has_value else 1
     if index == 1 or index >= len(words):
         return ProgramUse()
@@ -464,19 +560,50 @@ def _git_without_options(words: tuple[Word, ...]) -> ProgramUse:
 
 
 def _make(arguments: Sequence[str]) -> str | None:
-    if any(_MAKE_ASSIGNMENT.match(text) and not text.startswith("-") for text in arguments):
+    # Whatever has a `=` in it is an assignment: `make 'a := $(shell rm x)'` runs something at once.
+    if any("=" in text and not text.startswith("-") and not _MAKE_SWITCH.fullmatch(text) for text in arguments):
         return "make may run the value of a variable"
-    return _running_option("make", arguments)
+    return _telling_option("make", arguments)
 
 
-def _go(arguments: Sequence[str]) -> str | None:
-    return "go runs another program" if any(_GO_RUNS.match(text.replace("--", "-", 1)) for text in arguments) else None
+# Scripts of sed that only print, delete or replace: others may run commands (`e`) or write files (`w`).
+_SED_ADDRESS: Final = r"(?:(?:[0-9]+|\$|/[^/\\\n\[]*/)(?:,(?:[0-9]+|\$|/[^/\\\n\[]*/))?)?!?"
+_SED_REPLACE: Final = "|".join(
+    # Some implementations skip brackets when they look for the end: no bracket may have the mark in it.
+    rf"s\{mark}(?:[^{mark}\\\n\[]|\\.|\[[^\]{mark}\n]+\])*+\{mark}(?:[^{mark}\\\n]|\\.)*+\{mark}[gpiI0-9]*+"
+    for mark in "/|,#@:"
+)
+_SED_STEP: Final = rf" *+{_SED_ADDRESS} *+(?:[pdqDPN=]|{_SED_REPLACE}) *+"
+_SED_SCRIPT: Final = re.compile(rf"{_SED_STEP}(?:;{_SED_STEP})*;?")
+_AWK_RUNS: Final = re.compile(r"system|getline|[|>@]|-f|-i|-l|-E|--")
+
+
+def _sed(arguments: Sequence[str]) -> str | None:
+    expressions: list[str] = []
+    index = 0
+    while index < len(arguments):
+        text = arguments[index]
+        index += 1
+        if text in ("-e", "--expression"):
+            expressions += arguments[index : index + 1]
+            index += 1
+        elif text.startswith("-") and not re.fullmatch(r"-[nErsuz]+|-i|--quiet|--silent|--in-place", text):
+            return f"sed may run or write something else with {text}"
+    if not expressions:
+        expressions = [text for text in arguments if not text.startswith("-")][:1]
+    if all(_SED_SCRIPT.fullmatch(expression) for expression in expressions):
+        return None
+    return "sed may run a command or write a file that its script names"
+
+
+def _awk(arguments: Sequence[str]) -> str | None:
+    return "awk may run a command that its program names" if any(map(_AWK_RUNS.search, arguments)) else None
 
 
 def _substitution(arguments: Sequence[str]) -> str | None:
     # Shells compute arguments that should be numbers or names, and run the substitutions in them, quoted or not.
     if any(_SUBSTITUTION.search(text) for text in arguments):
-        return "the shell may run the substitution in an argument, even a quoted one"
+        return "the shell may run a substitution in an argument, even a quoted one"
     return None
 
 
@@ -499,16 +626,20 @@ def _wait(arguments: Sequence[str]) -> str | None:
 
 
 def _npx(arguments: Sequence[str]) -> str | None:
-    runs_line = any(text.startswith(("-c", "--call", "--shell", "--node-")) for text in arguments)
-    return "npx runs a line in a shell" if runs_line else None
+    return _telling_option("npm", arguments)
 
 
 _CHECKS: Final[dict[str, Callable[[Sequence[str]], str | None]]] = {
     "git": _git,
     "make": _make,
     "gmake": _make,
-    "go": _go,
     "npx": _npx,
+    "sed": _sed,
+    "gsed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "nawk": _awk,
     "printf": _printf,
     "print": _print,
     "wait": _wait,

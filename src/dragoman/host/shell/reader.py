@@ -48,8 +48,9 @@ class ShellCommand(msgspec.Struct, frozen=True):
     `words` have no quotes. A word that the shell expands stands as it is written, and makes the command `dynamic`: with
     `rm $X`, `cat *` or `xargs rm` nobody knows the arguments. There are no words where a line only redirects or sets
     variables. `assignments` are variables set for it (`X=1`). `reads` and `writes` are the files that it is redirected
-    from and to. `via` names the commands that it was found in, the outermost first. `unclear` is the reason why its
-    words do not say what it does.
+    from and to. `via` names the commands that it was found in, the outermost first; `outer` are the words of the first
+    of them, where these end in its own (`sudo make` for `make`). `unclear` is the reason why its words do not say what
+    it does.
     """
 
     words: tuple[str, ...]
@@ -59,13 +60,19 @@ class ShellCommand(msgspec.Struct, frozen=True):
     via: tuple[str, ...] = ()
     unclear: str | None = None
     dynamic: bool = False
+    outer: tuple[str, ...] = ()
 
 
 class Script(msgspec.Struct, frozen=True):
-    """The commands of a line. `unclear`: why the line was not understood; `commands` are then what it seems to run."""
+    """The commands of a line. `unclear`: why the line was not understood; `commands` are then what it seems to run.
+
+    `sets_variables`: a part of the line sets a variable, so that every command in it is dynamic. Shells compute some
+    words (subscripts, numbers) again, and run what the value of a name in them says.
+    """
 
     commands: tuple[ShellCommand, ...]
     unclear: str | None = None
+    sets_variables: bool = False
 
 
 def read_script(line: str) -> Script:
@@ -80,8 +87,9 @@ def _read(line: str, depth: int) -> Script:
         return Script(tuple(_guesses(line, depth)), reason)
     simple_commands: list[SimpleCommand] = []
     unclear = None
+    sets_variables = False
     try:
-        commands_in(line, simple_commands, depth=depth)
+        sets_variables = commands_in(line, simple_commands, depth=depth)
     except TooLarge as error:
         return Script((), str(error))
     except Unreadable as error:
@@ -91,25 +99,37 @@ def _read(line: str, depth: int) -> Script:
             unclear = "there is no command in it"
         elif not tree_agrees(line, simple_commands):
             unclear = "it can be read in two ways"
-    commands = [command for simple in simple_commands for command in _expand(simple, depth=depth)]
+    commands: list[ShellCommand] = []
+    for simple in simple_commands:
+        sets_variables |= _expand(simple, commands, depth=depth)
+    if sets_variables:
+        commands = [msgspec.structs.replace(command, dynamic=True) for command in commands]
     if unclear is not None:
         commands = list(dict.fromkeys((*commands, *_guesses(line, depth))))
     if len(commands) > MAX_COMMANDS:
-        return Script(tuple(commands[:MAX_COMMANDS]), unclear or f"it has more than {MAX_COMMANDS} commands")
-    return Script(tuple(commands), unclear)
+        unclear = unclear or f"it has more than {MAX_COMMANDS} commands"
+    return Script(tuple(commands[:MAX_COMMANDS]), unclear, sets_variables)
 
 
-def _guesses(line: str, depth: int) -> Iterator[ShellCommand]:
+def _guesses(line: str, depth: int) -> list[ShellCommand]:
+    guessed: list[ShellCommand] = []
     if line.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in line):
         for simple in guess_commands(line):
             if simple.words:
-                yield from _expand(simple, depth=depth)
+                _expand(simple, guessed, depth=depth)
+    return guessed
 
 
 def _expand(
-    simple: SimpleCommand, *, depth: int, via: tuple[str, ...] = (), has_more_arguments: bool = False
-) -> Iterator[ShellCommand]:
-    """Yield the command itself, then the commands that it runs."""
+    simple: SimpleCommand,
+    into: list[ShellCommand],
+    *,
+    depth: int,
+    via: tuple[str, ...] = (),
+    outer: tuple[str, ...] = (),
+    has_more_arguments: bool = False,
+) -> bool:
+    """Add the command itself, then the commands that it runs. Tell whether one of them sets a variable of the shell."""
     words = simple.words
     command = ShellCommand(
         tuple(word.text for word in words),
@@ -119,12 +139,14 @@ def _expand(
         via,
         simple.unclear,
         has_more_arguments or simple.dynamic or any(word.dynamic for word in words),
+        outer,
     )
     if not words:
-        yield command
-        return
+        into.append(command)
+        return bool(simple.assignments)
     use = inspect_command(words)
     unclear = simple.unclear or use.unclear
+    sets_variables = use.sets_variables
     inner_commands: list[ShellCommand] = []
     for inner in use.inner:
         # Guesses branch, so only a few may be nested.
@@ -133,31 +155,43 @@ def _expand(
             unclear = unclear or "it is nested too deeply to be understood"
             break
         more = has_more_arguments or inner.has_more_arguments
-        reason = _expand_inner(inner, inner_depth, (*via, inner.via), more, inner_commands)
+        whole = (outer or command.words) if words[-len(inner.words) :] == inner.words else ()
+        reason, inner_sets = _expand_inner(inner, inner_commands, inner_depth, (*via, inner.via), whole, more)
         unclear = unclear or reason
-    yield msgspec.structs.replace(
-        command,
-        assignments=(*command.assignments, *use.assignments),
-        unclear=unclear,
-        writes=(*command.writes, *use.writes),
+        sets_variables |= inner_sets
+    into.append(
+        msgspec.structs.replace(
+            command,
+            assignments=(*command.assignments, *use.assignments),
+            unclear=unclear,
+            writes=(*command.writes, *use.writes),
+        )
     )
-    yield from inner_commands
+    into += inner_commands
+    return sets_variables
 
 
 def _expand_inner(
-    inner: InnerCommand, depth: int, via: tuple[str, ...], has_more_arguments: bool, into: list[ShellCommand]
-) -> str | None:
-    """Add the commands of what a wrapper runs; return the reason why they may not be all."""
+    inner: InnerCommand,
+    into: list[ShellCommand],
+    depth: int,
+    via: tuple[str, ...],
+    outer: tuple[str, ...],
+    has_more_arguments: bool,
+) -> tuple[str | None, bool]:
+    """Add the commands of what a wrapper runs.
+
+    Returns the reason why they may not be all, and whether one of them sets a variable.
+    """
     if inner.line is None:
         simple = SimpleCommand(inner.words, inner.assignments)
-        into += _expand(simple, depth=depth, via=via, has_more_arguments=has_more_arguments)
-        return None
+        return None, _expand(simple, into, depth=depth, via=via, outer=outer, has_more_arguments=has_more_arguments)
     script = _read(inner.line, depth)
     into += (
         msgspec.structs.replace(command, via=(*via, *command.via), dynamic=command.dynamic or has_more_arguments)
         for command in script.commands
     )
-    return script.unclear
+    return script.unclear, script.sets_variables
 
 
 # The second reader

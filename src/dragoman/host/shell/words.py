@@ -28,7 +28,8 @@ _VARIABLE: Final = re.compile(rf"\$(?:{_NAME}|[0-9@*#?$!-])")
 _BRACED: Final = re.compile(
     rf"\$\{{(?:#?(?:{_NAME}|[0-9]+|[@*#?$!-])|{_NAME}(?::?[-+?]|##?|%%?|//?)[A-Za-z0-9_./:,@+*? -]*)\}}"
 )
-_ARITHMETIC: Final = re.compile(r"\$\(\((?!.{0,999}?(?:--|\+\+))[A-Za-z0-9_ +*/%-]{0,999}\)\)")
+# Of numbers alone: the value of a name is itself computed, and commands in its subscripts are run.
+_ARITHMETIC: Final = re.compile(r"\$\(\((?!.{0,999}?(?:--|\+\+))[0-9 +*/%-]{0,999}\)\)")
 _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[nt\\])*'")
 _DOLLAR_MEANS_MORE: Final = frozenset("+~^=:%[&'\"")
 _BRACES: Final = re.compile(r"\{.*(?:,|\.\.)")
@@ -250,7 +251,9 @@ class WordReader(ABC):
         self.step()
         match after := self.peek(1):
             case "(" if self.peek(2) == "(":
-                self._expansion(_ARITHMETIC, "it computes something that is not plain arithmetic")
+                self._expansion(
+                    _ARITHMETIC, "it computes something else than numbers, and may run what a variable holds"
+                )
                 return None
             case "(":
                 self.pos += 2
