@@ -162,8 +162,9 @@ def test_what_was_said_of_a_command_before_counts_though_the_question_has_an_inp
 @pytest.mark.parametrize(
     ("line", "answer_"),
     [
-        ("cd sub && make", "allow"),
-        ("cd {cwd}/sub && make", "allow"),
+        ("cd sub && make", "ask"),
+        ("cd {cwd}/sub && make", "ask"),
+        ("cd . && make", "allow"),
         ("cd /tmp && make", "ask"),
         ("cd .. && make", "ask"),
         ("cd && make", "ask"),
@@ -181,6 +182,15 @@ def test_a_command_that_goes_elsewhere_first_is_not_the_one_that_was_allowed(
     rules = [PolicyRule("allow", command=["cd *", "cd", "make"])]
     request = wants(workspace, kind="execute", rawInput={"command": line.format(cwd=workspace.cwd)})
     assert answer(workspace, request, user=rules) == answer_
+
+
+@pytest.mark.parametrize("line", ["cd sub && make", "cd {cwd}/sub && make", "cd sub; make", "(cd sub && make)"])
+def test_a_rule_that_names_the_folder_allows_a_command_there(workspace: Workspace, line: str) -> None:
+    (workspace.cwd / "sub").mkdir()
+    request = wants(workspace, kind="execute", rawInput={"command": line.format(cwd=workspace.cwd)})
+    for folder, expected in (([".", "sub"], "allow"), (["**"], "allow"), (["sub"], "ask"), ([".", "su"], "ask")):
+        rules = [PolicyRule("allow", command="cd *"), PolicyRule("allow", command="make", folder=folder)]
+        assert answer(workspace, request, user=rules) == expected
 
 
 @pytest.mark.parametrize("line", ["git --git-dir=made status", "git --git-dir made status"])
@@ -257,7 +267,7 @@ def test_protected_folders_are_so_by_every_name_that_a_file_system_knows_them_by
     assert answer(workspace, request) == "ask"
 
 
-@pytest.mark.parametrize("name", [".github", "git~", "x.git", ".gitignore", "digit~1"])
+@pytest.mark.parametrize("name", [".github/x", "git~", "x.git", ".gitignore", "digit~1"])
 def test_names_that_are_only_like_those_are_free(workspace: Workspace, name: str) -> None:
     assert answer(workspace, wants(workspace, kind="edit", locations=[{"path": str(workspace.cwd / name)}])) == "allow"
 
@@ -413,7 +423,9 @@ def test_always_to_a_command_in_one_folder_is_no_yes_to_it_in_all(workspace: Wor
     (workspace.cwd / "build").mkdir()
     line = {"command": "rm -rf *"}
     below = wants(workspace, kind="execute", rawInput={**line, "cwd": "build"})
-    assert not derive(below, workspace, "allow").rules
+    there = derive(below, workspace, "allow")
+    assert answer(workspace, below, remembered=there.rules) == "allow"
+    assert answer(workspace, wants(workspace, kind="execute", rawInput=line), remembered=there.rules) == "ask"
     made = derive(wants(workspace, kind="execute", rawInput={**line, "cwd": f"{workspace.cwd}/"}), workspace, "allow")
     assert answer(workspace, wants(workspace, kind="execute", rawInput=line), remembered=made.rules) == "allow"
     assert answer(workspace, below, remembered=made.rules) == "ask"

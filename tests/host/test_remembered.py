@@ -13,6 +13,7 @@ import pytest
 
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.globs import command_pattern
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import Remembered, derive
 from dragoman.host.policy.rules import PolicyRule
@@ -97,6 +98,30 @@ def test_always_to_a_command_is_about_this_command(workspace: Workspace) -> None
     assert always(runs("git commit -m 'a * b'"), workspace) == ["allow command git commit -m 'a [*] b'"]
     for line in ("npm test | tail -5", "cd sub && make", "npm test > out.txt", "cat $X", "X=1 make", "git -c a=b log"):
         assert always(runs(line), workspace) == [f"allow line {line}"]
+
+
+def test_always_to_a_command_in_a_subfolder_is_about_that_folder(workspace: Workspace) -> None:
+    (workspace.cwd / "web[1]").mkdir()
+    request = runs("npm test", raw_input={"cwd": "web[1]"})
+    assert always(request, workspace) == [f"allow command npm test, folder {workspace.cwd}/web[[]1]"]
+    policy = build_policy("ask", remembered=derive(request, workspace, "allow").rules)
+    assert policy.judge(request, workspace).decision == "allow"
+    for folder in (".", "other", "web[1]/deep"):
+        assert policy.judge(runs("npm test", raw_input={"cwd": folder}), workspace).decision == "ask"
+
+
+def test_always_to_a_command_with_a_file_outside_is_about_this_line(workspace: Workspace) -> None:
+    assert always(runs("cat /etc/hosts"), workspace) == ["allow line cat /etc/hosts"]
+
+
+@pytest.mark.parametrize("word", ["*", "a*", "'*'", "?", "'[ab]'", "\\*", "x=*", "'a *'", "-*"])
+@pytest.mark.parametrize("program", ["git log", "frobnicate", "npm run", "sudo make"])
+def test_always_to_a_command_never_becomes_a_wildcard(workspace: Workspace, program: str, word: str) -> None:
+    for line in (f"{program} {word}", f"{program} {word} b", f"{program} a {word}"):
+        rules = derive(runs(line), workspace, "allow").rules
+        assert all(command_pattern(each).literal is not None for rule in rules for each in rule.command)
+        policy = build_policy("ask", remembered=rules)
+        assert policy.judge(runs(f"{program} a b --other"), workspace).decision == "ask"
 
 
 def test_never_to_a_command_is_found_also_inside_of_others(workspace: Workspace) -> None:

@@ -2,7 +2,9 @@
 
 The kind that the agent gives its request is only a claim: a `read` that carries a command runs a command, and one that
 carries a diff writes. A command line has one effect for each command in it and one for each file that it is redirected
-from or to. The arguments of a command are not interpreted: only a sandbox limits what a program does with them.
+from or to, and for each file outside the workspace that its arguments name. Of the files inside that they name nobody
+can tell what the program does with them: rules that deny or ask, and guards, take them into account. Programs may touch
+other files than they name, which only a sandbox limits.
 
 Pure, except that paths are resolved on disk.
 """
@@ -13,9 +15,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
 
 import msgspec
@@ -62,6 +64,14 @@ _FOLDER_CHANGING: Final = frozenset({"cd", "pushd", "popd", "chdir"})
 # A redirection's target with one of these is known only after the shell has expanded it.
 _EXPANSION: Final = re.compile(r"[$`*?\[{~<>\n]")
 
+# Where a path may begin within an argument: after `=`, `:`, `,` or `@`.
+_PIECES: Final = re.compile(r"[=:,@]")
+_URL_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# Files that stand for no file of the disk.
+_NO_FILES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+# Options of cut, awk and sort that name the character between two fields.
+_DELIMITERS: Final = frozenset({"-d/", "-F/", "-t/"})
+
 _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(/[^?#]*)", re.IGNORECASE)
 
 _PHRASES: Final[dict[EffectKind, str]] = {
@@ -80,10 +90,12 @@ class Effect(msgspec.Struct, frozen=True):
     """One thing that a request does.
 
     `path` is the file that is read or written, `command` the one that is run, as part of the command line `line`; each
-    is None where the request does not say. `unclear` is the reason why nobody can know what is run. `env` is set for
-    the whole line. `outside`: it runs outside the workspace; `in_subfolder`: in another folder than the workspace's
-    own; `may_leave`: a `cd` in the line may lead outside. `mentioned_paths` are paths in the request that this effect
-    may touch: rules that deny or ask look at them, rules that allow do not.
+    is None where the request does not say. `argument` is the word of the command that names `path`. `unclear` is the
+    reason why nobody can know what is run. `env` is set for the whole line. `outside`: it runs outside the workspace;
+    `may_leave`: a `cd` in the line may lead outside. `folders` are those that the command may run in, None for the
+    workspace's own; the first is that of the whole line. `mentioned_paths` are paths in the request that this effect
+    may touch: rules that deny or ask look at them, rules that allow do not. `argument_paths` are files inside the
+    workspace that the command's arguments name; what `use_of_arguments` says is done with them.
     """
 
     kind: EffectKind
@@ -91,13 +103,21 @@ class Effect(msgspec.Struct, frozen=True):
     line: str | None = None
     command: ShellCommand | None = None
     unclear: str | None = None
+    argument: str | None = None
     env: tuple[str, ...] = ()
     outside: bool = False
-    in_subfolder: bool = False
     may_leave: bool = False
+    folders: tuple[ResolvedPath | None, ...] = (None,)
     host: str | None = None
     mcp: tuple[str, str] | None = None
     mentioned_paths: tuple[ResolvedPath, ...] = ()
+    argument_paths: tuple[ResolvedPath, ...] = ()
+    use_of_arguments: Literal["none", "read", "any"] = "none"
+
+    @property
+    def in_subfolder(self) -> bool:
+        """Return True if the line runs in another folder than the workspace's own."""
+        return self.folders[0] is not None
 
     @property
     def phrase(self) -> str:
@@ -310,8 +330,8 @@ def _command_effects(
     folder = working_folder(raw_input, workspace.cwd)
     env = command_environment(raw_input)
     outside = folder is None or not workspace.contains(folder)
-    in_subfolder = folder is not None and os.path.normpath(folder) != str(workspace.cwd)
-    whole = Effect("run", line=line, env=env, outside=outside, in_subfolder=in_subfolder, mentioned_paths=all_paths)
+    folders = (None,) if outside or folder is None else (_subfolder(folder, workspace),)
+    whole = Effect("run", line=line, env=env, outside=outside, folders=folders, mentioned_paths=all_paths)
     if line is None:
         yield msgspec.structs.replace(whole, unclear="it does not say which command")
         return
@@ -319,18 +339,91 @@ def _command_effects(
     if script.unclear is not None or not script.commands:
         yield msgspec.structs.replace(whole, unclear=script.unclear or "there is no command in it")
     changes = [each for each in script.commands if each.words and os.path.basename(each.words[0]) in _FOLDER_CHANGING]
-    if changes and (len(changes) > 1 or not _stays_inside(changes[0], folder, workspace)):
+    new_folder = _target_inside(changes[0], folder, workspace) if len(changes) == 1 else None
+    if changes and new_folder is None:
         whole = msgspec.structs.replace(whole, may_leave=True)
+    bases = [each for each in (folder, new_folder) if each is not None and not whole.may_leave]
+    paths = _PathCounter(MAX_PATHS)
     for command in script.commands:
+        # The `cd` may fail: the commands after it then run where it was.
+        is_moved = new_folder is not None and command is not changes[0]
         if env:
             command = msgspec.structs.replace(command, assignments=(*env, *command.assignments))
-        yield msgspec.structs.replace(whole, command=command, unclear=command.unclear)
+        run = msgspec.structs.replace(whole, command=command, unclear=command.unclear)
+        if is_moved and new_folder is not None:
+            run = msgspec.structs.replace(run, folders=(*folders, _subfolder(new_folder, workspace)))
+        yield from _argument_effects(run, command, bases, workspace, paths)
         # The folder is known only for commands of the line itself, and only while nothing in it changes the folder.
         base = None if changes or command.via else folder
         for kind, targets in (("read", command.reads), ("write", command.writes)):
             for target in targets:
                 path = _redirection_path(target, base, workspace)
                 yield msgspec.structs.replace(whole, kind=kind, path=path, command=command, mentioned_paths=())
+
+
+class _PathCounter:
+    """Counts the paths of a request that may still be resolved."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def take(self) -> bool:
+        """Count one more path. Returns False if there are too many."""
+        self._left -= 1
+        return self._left >= 0
+
+
+def _subfolder(folder: str, workspace: Workspace) -> ResolvedPath | None:
+    """Return the folder that a command runs in; None for the workspace's own, by whatever name."""
+    path = resolve_path(os.path.normpath(folder), workspace)
+    return None if path.real == str(workspace.cwd) else path
+
+
+def _argument_effects(
+    run: Effect, command: ShellCommand, folders: Sequence[str], workspace: Workspace, paths: _PathCounter
+) -> Iterator[Effect]:
+    """Yield the command with the files inside that its arguments name, then an effect for each one outside.
+
+    `folders` are those that it may run in, none where that is not known. `paths` limits how many are resolved.
+    """
+    from dragoman.host.shell.programs import use_of_files
+
+    use = use_of_files(command.words) if command.words else "none"
+    if use == "none":
+        yield run
+        return
+    inside: dict[ResolvedPath, None] = {}
+    outside: dict[tuple[str, ResolvedPath | None], None] = {}
+    for word, text in _argument_paths(command):
+        is_absolute = text.startswith(("/", "~"))
+        if not is_absolute and not folders and ".." in text.split("/"):
+            outside[(word, None)] = None
+        for absolute in (text,) if is_absolute else (os.path.join(folder, text) for folder in folders):
+            path = resolve_path(absolute, workspace) if paths.take() else None
+            if path is None or path.inside is None:
+                outside[(word, path)] = None
+            else:
+                inside[path] = None
+    yield msgspec.structs.replace(run, argument_paths=tuple(inside), use_of_arguments=use)
+    kinds: tuple[EffectKind, ...] = ("read",) if use == "read" else ("read", "write")
+    for (word, path), kind in product(outside, kinds):
+        yield msgspec.structs.replace(run, kind=kind, path=path, argument=word, mentioned_paths=())
+
+
+def _argument_paths(command: ShellCommand) -> Iterator[tuple[str, str]]:
+    """Yield the words that may name a file, each with the path in it: `-I/usr/include`, `--file=x`, `if=/dev/sda`."""
+    for word in command.words[1:]:
+        if command.dynamic and _EXPANSION.search(word):
+            continue
+        if _is_file(word):
+            yield word, unquote(word.strip()[5:]).removeprefix("//localhost").replace("//", "/", 1)
+            continue
+        if _URL_SCHEME.match(word) or "\n" in word or "\0" in word or len(word) > MAX_PATH_BYTES:
+            continue
+        whole = word[2:] if word.startswith("-") and word[1:2] != "-" and word not in _DELIMITERS else word
+        for piece in dict.fromkeys((whole, *_PIECES.split(word)[1:])):
+            if piece and not piece.startswith("-") and piece not in _NO_FILES:
+                yield word, piece
 
 
 def _read_script(line: str) -> Script:
@@ -363,12 +456,13 @@ def _distinct_commands(raw_input: dict[str, Any]) -> list[object]:
     return commands
 
 
-def _stays_inside(command: ShellCommand, folder: str | None, workspace: Workspace) -> bool:
-    """Tell whether a `cd` certainly ends inside the workspace."""
+def _target_inside(command: ShellCommand, folder: str | None, workspace: Workspace) -> str | None:
+    """Return the folder that a `cd` leads to; None unless that is certainly inside the workspace."""
     words = command.words
     if folder is None or command.dynamic or command.assignments or len(words) != 2 or words[1][:1] in "-+~":
-        return False
-    return workspace.contains(os.path.normpath(os.path.join(folder, words[1])))
+        return None
+    target = os.path.normpath(os.path.join(folder, words[1]))
+    return target if workspace.contains(target) else None
 
 
 def working_folder(raw_input: dict[str, Any], cwd: Path) -> str | None:

@@ -140,15 +140,26 @@ def path_matches(pattern: str, path: ResolvedPath, *, wide: bool = False) -> boo
     )
 
 
+def folder_matches(pattern: str, folder: ResolvedPath | None, *, wide: bool = False) -> bool:
+    """Match the folder that a command runs in, None for the workspace's own (`.`). A folder is not what is in it."""
+    if folder is None:
+        return pattern in (".", "**")
+    if wide:
+        return path_matches(pattern, folder, wide=True)
+    text = folder.real if pattern.startswith(("/", "~/")) else folder.inside
+    return text is not None and any(regex.fullmatch(text) for regex in _path(pattern, wide=False, is_exact=True))
+
+
 @lru_cache(maxsize=4096)
-def _path(pattern: str, *, wide: bool) -> tuple[re.Pattern[str], ...]:
+def _path(pattern: str, *, wide: bool, is_exact: bool = False) -> tuple[re.Pattern[str], ...]:
     if pattern.startswith("~/"):
         pattern = os.path.expanduser("~") + pattern[1:]
     if not pattern.startswith("/"):
-        return (re.compile(_components(fold(pattern) if wide else pattern, wide=wide), re.DOTALL),)
+        text = fold(pattern) if wide else pattern
+        return (re.compile(_components(text, wide=wide, is_exact=is_exact), re.DOTALL),)
     linked = _with_links_followed(pattern)
     if not wide:
-        return (re.compile(_components(linked, wide=False), re.DOTALL),)
+        return (re.compile(_components(linked, wide=False, is_exact=is_exact), re.DOTALL),)
     return tuple(re.compile(_components(fold(each), wide=True), re.DOTALL) for each in {pattern, linked})
 
 
@@ -163,10 +174,11 @@ def _with_links_followed(pattern: str) -> str:
     return "/".join([above.rstrip("/"), *parts[literal:]])
 
 
-def _components(pattern: str, *, wide: bool) -> str:
+def _components(pattern: str, *, wide: bool, is_exact: bool = False) -> str:
+    """Translate a pattern of a path; `is_exact`: from the folder on, and without the files in what it names."""
     absolute = pattern.startswith("/")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    if not absolute and "/" not in pattern.rstrip("/"):
+    if not absolute and "/" not in pattern.rstrip("/") and not is_exact:
         parts.insert(0, "**")
     parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
     text = "/" if absolute else ""
@@ -178,7 +190,7 @@ def _components(pattern: str, *, wide: bool) -> str:
         elif part == "**":
             text += "(?:[^/]+/)*"
         else:
-            text += _translated(part, any_="[^/]") + ("(?:/.*)?" if last else "/")
+            text += _translated(part, any_="[^/]") + ("/" if not last else "" if is_exact else "(?:/.*)?")
     return text
 
 
@@ -213,8 +225,13 @@ def command_pattern(text: str) -> CommandPattern:
 
 
 def command_allowed(text: str, command: ShellCommand) -> bool:
-    """Match narrowly. An unclear or dynamic command matches only word for word."""
+    """Match narrowly. An unclear or dynamic command matches only word for word.
+
+    A pattern for the command that runs this one matches it too, if it names it: `uv run pytest *` is about `pytest -q`.
+    """
     pattern = command_pattern(text)
+    if command.outer and _names_inner(pattern, command):
+        return True
     if pattern.assignments != command.assignments:
         return False
     if command.dynamic and not any(map(_EXPANSION.search, command.words)):
@@ -222,6 +239,23 @@ def command_allowed(text: str, command: ShellCommand) -> bool:
     if command.unclear is not None or command.dynamic:
         return pattern.literal is not None and pattern.literal == command.words
     return _fits(pattern, command.words) and all(map(name_matches, pattern.words, command.words))
+
+
+def _names_inner(pattern: CommandPattern, command: ShellCommand) -> bool:
+    if command.unclear is not None or command.dynamic or command.assignments or pattern.assignments:
+        return False
+    name = len(command.outer) - len(command.words)
+    if len(pattern.words) <= name or _GLOB.search(_ESCAPED.sub("", pattern.words[name])):
+        return False
+    return _fits(pattern, command.outer) and all(map(name_matches, pattern.words, command.outer))
+
+
+def command_names(text: str, command: ShellCommand, word: str) -> bool:
+    """Tell whether the pattern allows the command, and spells out this word of it instead of matching any."""
+    if not command_allowed(text, command):
+        return False
+    fixed = command_pattern(text).words
+    return any(not _GLOB.search(_ESCAPED.sub("", each)) and _ESCAPED.sub(r"\1", each) == word for each in fixed)
 
 
 def command_found(text: str, command: ShellCommand) -> Match:

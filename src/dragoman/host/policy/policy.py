@@ -19,7 +19,8 @@ that denies or asks applies, an allow becomes an ask.
 
 Matching (`match_rule`): rules that allow are matched narrowly, rules that deny or ask widely (see `globs`). Where the
 request leaves out what a rule that denies or asks needs to know (which file, which command, which host), the match is a
-`maybe`, and the policy asks. A rule that allows never matches on a maybe.
+`maybe`, and the policy asks. A rule that allows never matches on a maybe. A rule that allows a command matches it only
+in the workspace's own folder, unless the rule has a `folder`: git, make and others run what the files there name.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from dragoman.host.policy.globs import (
     ResolvedPath,
     command_allowed,
     command_found,
+    command_names,
     fold,
+    folder_matches,
     host_matches,
     mcp_allowed,
     mcp_found,
@@ -79,6 +82,8 @@ def _matchers(rule: PolicyRule) -> Iterator[_Matcher]:
         yield _match_host
     if rule.line:
         yield _match_line
+    if rule.folder:
+        yield _match_folder
     if rule.kind:
         yield _match_kind
     if rule.tool:
@@ -107,7 +112,8 @@ def _is_kind(kind: str, rule: PolicyRule, effect: Effect, request: PermissionReq
     effect_kind = AGENT_KINDS.get(kind, kind)
     if effect_kind != effect.kind:
         if wide and effect_kind in ("read", "write") and (rule.path or rule.where):
-            return bool(effect.mentioned_paths)  # it may read or write a file that it names
+            # It may read or write a file that it names.
+            return bool(effect.mentioned_paths) or bool(effect.argument_paths and _may_use(effect, effect_kind))
         return wide and kind == "mcp" and mcp_found("*", *_tool_texts(effect, request))
     if kind == effect_kind or kind == "execute" or kind == request.kind:
         return True
@@ -118,7 +124,14 @@ def _is_kind(kind: str, rule: PolicyRule, effect: Effect, request: PermissionReq
 def _match_path(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if effect.kind in ("read", "write"):
         return "maybe" if effect.path is None else _any([_is_at(rule, effect.path, wide)])
-    return _any(wide and _is_at(rule, path, wide) for path in effect.mentioned_paths)
+    if wide and any(_is_at(rule, path, wide) for path in effect.mentioned_paths):
+        return "yes"
+    # Nobody knows what the command does with a file that its arguments name.
+    return "maybe" if wide and any(_is_at(rule, path, wide) for path in effect.argument_paths) else "no"
+
+
+def _may_use(effect: Effect, kind: str) -> bool:
+    return effect.use_of_arguments == "any" or kind == "read"
 
 
 def _is_at(rule: PolicyRule, path: ResolvedPath, wide: bool) -> bool:
@@ -128,17 +141,38 @@ def _is_at(rule: PolicyRule, path: ResolvedPath, wide: bool) -> bool:
 
 
 def _match_command(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
-    if effect.kind != "run":
-        return "no"
     command = effect.command
+    if effect.kind != "run":
+        # A file outside that an argument names: allowed where the rule spells out that argument.
+        if wide or command is None or effect.argument is None or _is_elsewhere(rule, effect):
+            return "no"
+        return _any(command_names(pattern, command, effect.argument) for pattern in rule.command)
     if command is None:
         return "maybe"
     if not wide:
-        if effect.outside or effect.may_leave:
+        if _is_elsewhere(rule, effect):
             return "no"
         return _any(command_allowed(pattern, command) for pattern in rule.command)
     matches = {command_found(pattern, command) for pattern in rule.command}
     return next((match for match in ("yes", "maybe") if match in matches), "no")
+
+
+def _is_elsewhere(rule: PolicyRule, effect: Effect) -> bool:
+    """Tell whether the command may run in a folder that a rule which allows does not speak of."""
+    if effect.outside or effect.may_leave:
+        return True
+    return not rule.folder and any(folder is not None for folder in effect.folders)
+
+
+def _match_folder(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    if effect.kind != "run" and effect.line is None:
+        return "no"
+    if wide and (effect.outside or effect.may_leave):
+        return "maybe"
+    matches = [any(folder_matches(each, folder, wide=wide) for each in rule.folder) for folder in effect.folders]
+    if not wide:
+        return "no" if effect.outside or effect.may_leave else _any([all(matches)])
+    return "yes" if all(matches) else "maybe" if any(matches) else "no"
 
 
 def _match_line(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
@@ -146,7 +180,7 @@ def _match_line(rule: PolicyRule, effect: Effect, request: PermissionRequest, wi
     if effect.line is None:
         return "maybe" if effect.kind == "run" else "no"
     if not wide:
-        if effect.outside or effect.in_subfolder or effect.env:
+        if effect.outside or (effect.in_subfolder and not rule.folder) or effect.env:
             return "no"
         return _any(unwrap_shell(effect.line) == unwrap_shell(line) for line in rule.line)
     spellings = (effect.line.split(), unwrap_shell(effect.line).split())
@@ -346,7 +380,9 @@ def _highest(answers: Mapping[Layer, PolicyRule]) -> tuple[Layer, PolicyRule] | 
 
 
 def _location(effect: Effect) -> str:
-    """Say where the effect reads or writes, as the end of a sentence."""
+    """Say where the effect reads, writes or runs, as the end of a sentence."""
+    if effect.kind == "run" and (folder := next((each for each in effect.folders if each is not None), None)):
+        return f" in {folder.inside or folder.given} (a rule needs `folder` to allow it there)"
     if effect.kind not in ("read", "write"):
         return ""
     if effect.path is None:
@@ -360,6 +396,8 @@ def _missing_detail(effect: Effect) -> str:
             return "does not say which file"
         case "fetch":
             return "does not say from which host"
+        case "run" if effect.command is not None and effect.argument_paths:
+            return "nobody knows what it does with the files that it names"
         case _:
             return "not all of it is known"
 

@@ -108,14 +108,17 @@ def _command_rule(effect: Effect, effects: Sequence[Effect], answer: Literal["al
     command = effect.command
     if effect.outside or effect.env or effect.line is None:
         return None
-    if answer == "allow" and effect.in_subfolder:
-        return None  # rules do not name folders: `rm -rf *` in one of them would be allowed in all
+    # By its folder, if it is not the workspace's own: `rm -rf *` in one of them must not be allowed in all.
+    subfolder = effect.folders[0] if answer == "allow" else None
+    if subfolder is not None and (subfolder.real is None or not _is_visible(subfolder.real)):
+        return None
+    folder = escaped(subfolder.real) if subfolder is not None and subfolder.real else ()
     of_line = [each for each in effects if each.line == effect.line]
     if command is not None and command.words and len(of_line) == 1:
         is_plain = command.unclear is None and not command.dynamic and not command.assignments
         if is_plain:
-            return PolicyRule(answer, command=shlex.join(map(escaped, command.words)))
-    return PolicyRule(answer, line=unwrap_shell(effect.line)) if _is_visible(effect.line) else None
+            return PolicyRule(answer, command=shlex.join(map(escaped, command.words)), folder=folder)
+    return PolicyRule(answer, line=unwrap_shell(effect.line), folder=folder) if _is_visible(effect.line) else None
 
 
 def _is_visible(text: str) -> bool:

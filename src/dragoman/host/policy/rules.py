@@ -9,6 +9,8 @@ A rule answers allow, deny or ask to the effects that it matches. All its matche
     where    inside or outside the workspace
     command  the command that is run, word by word: `git push *`, `npm run *`
     line     a whole command line, exactly
+    folder   the folder that the command runs in; without it, a rule that allows a command or a line is about commands
+             that run in the workspace's own folder (`.`)
     mcp      `server/tool`, as globs
     host     the host that is fetched from, as a glob
 
@@ -52,10 +54,11 @@ _MATCHED_EFFECTS: Final[dict[str, tuple[EffectKind, ...]]] = {
     "where": ("read", "write"),
     "command": ("run",),
     "line": ("run",),
+    "folder": ("run",),
     "mcp": ("mcp",),
     "host": ("fetch",),
 }
-LISTS: Final = ("agent", "kind", "tool", "path", "command", "line", "mcp", "host")
+LISTS: Final = ("agent", "kind", "tool", "path", "command", "line", "folder", "mcp", "host")
 FIELDS: Final = ("answer", "reason", *LISTS, "where")
 
 Patterns: TypeAlias = str | Sequence[str]
@@ -81,6 +84,7 @@ class PolicyRule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     where: Where | None = None
     command: tuple[str, ...] = ()
     line: tuple[str, ...] = ()
+    folder: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
     source: str = ""
@@ -98,6 +102,7 @@ class PolicyRule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
             where: Where | None = None,
             command: Patterns = (),
             line: Patterns = (),
+            folder: Patterns = (),
             mcp: Patterns = (),
             host: Patterns = (),
             source: str = "",
@@ -157,9 +162,11 @@ def _errors(rule: PolicyRule) -> Iterator[BadRule]:
     for each in rule.kind:
         if each not in KINDS:
             yield BadRule("kind", _not_one_of("kind", each, KINDS))
-    for pattern in rule.path:
+    for field, pattern in (*(("path", each) for each in rule.path), *(("folder", each) for each in rule.folder)):
         if ".." in pattern.split("/"):
-            yield BadRule("path", f"path is {show(pattern)}; expected a pattern without `..` (from outside: /… or ~/…)")
+            yield BadRule(
+                field, f"{field} is {show(pattern)}; expected a pattern without `..` (from outside: /… or ~/…)"
+            )
     for pattern in rule.command:
         try:
             command_pattern(pattern)
