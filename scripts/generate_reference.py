@@ -482,7 +482,8 @@ def config_page() -> str:
     return page(
         "Settings",
         "\n\n".join(inspect.cleandoc(config.__doc__ or "").split("\n\n")[1:3]),
-        "The tables `[agents.NAME]` are described [below](#agents-agentsname), `[[policy]]` in [Policy](../policy.md), "
+        "The tables `[agents.NAME]` are described [below](#agents-agentsname), `[[policy]]` and `[guards]` in "
+        "[Policy](../policy.md), "
         "`[watch]` in [Watch](../watch.md).",
         "## config.toml",
         table(("key", "default", "takes", "notes"), body),

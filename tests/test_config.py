@@ -71,6 +71,15 @@ def test_rules_are_passed_on_unchanged(tmp_path: Path) -> None:
     assert config.load(tmp_path, {}).policy == {"rules": [{"answer": "deny"}]}
 
 
+def test_guards_are_passed_on_unchanged(tmp_path: Path) -> None:
+    assert config.load(tmp_path, {}).guards == {}
+    write(tmp_path, '[guards]\nread = ["customers"]\n')
+    assert config.load(tmp_path, {}).guards == {"read": ["customers"]}
+    write(tmp_path, 'guards = "all"\n')
+    with pytest.raises(ConfigError, match=r"expected a table, written as \[guards\]"):
+        config.load(tmp_path, {})
+
+
 def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
     assert config.load(tmp_path, {"DRAGOMAN_AGENT": "", "DRAGOMAN_ACCESS": ""}).agent == "demo"
 

@@ -9,8 +9,8 @@ does.
 An invalid setting raises a `ConfigError` that names its source (file and line, variable or option), the value and what
 is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored.
 
-The tables `[agents.NAME]`, `[[policy]]` and `[watch]` are passed on as they are; `agents/preset.py`,
-`host/policy/rules.py` and `translate/ingest/watcher.py` check them.
+The tables `[agents.NAME]`, `[[policy]]`, `[guards]` and `[watch]` are passed on as they are; `agents/preset.py`,
+`host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     permission_timeout: float | None = None
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
+    guards: Table = {}
     watch: Table = {}
     document: Document | None = None
     sources: dict[str, str] = {}  # of settings that the file does not set: the page's file, a variable or an option
@@ -136,6 +137,7 @@ def load(
     sources: dict[str, str] = {}
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
+    guards: Table = {}
     watch: Table = {}
     if document is not None:
         top = KeyPath(document)
@@ -144,12 +146,14 @@ def load(
                 agents = _agent_tables(top / key, value)
             elif key == "policy":
                 policy = _policy_tables(top / key, value)
+            elif key == "guards":
+                guards = _table(top / key, key, value)
             elif key == "watch":
-                watch = _watch_table(top / key, value)
+                watch = _table(top / key, key, value)
             elif key in SETTINGS:
                 values[key] = _read_setting(top / key, key, value)
             else:
-                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "watch"))
+                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch"))
     page_file = folder / SETTINGS_FILE
     if (page_settings := page or _page_settings(page_file)) is not None:
         for key, chosen in page_settings.settings.items():
@@ -170,7 +174,9 @@ def load(
             raise KeyPath(Document(option)).unknown(key, tuple(SETTINGS))
         values[key] = _read_setting(KeyPath(Document(option)), key, value)
         sources[key] = option
-    defaults = Config(home=folder, agents=agents, policy=policy, watch=watch, document=document, sources=sources)
+    defaults = Config(
+        home=folder, agents=agents, policy=policy, guards=guards, watch=watch, document=document, sources=sources
+    )
     return msgspec.structs.replace(defaults, **values)
 
 
@@ -204,9 +210,9 @@ def _policy_tables(path: KeyPath, value: object) -> Table | list[Table]:
     return value
 
 
-def _watch_table(path: KeyPath, value: object) -> Table:
+def _table(path: KeyPath, name: str, value: object) -> Table:
     if not isinstance(value, dict):
-        raise path.wrong("watch", kind(value), "a table, written as [watch]")
+        raise path.wrong(name, kind(value), f"a table, written as [{name}]")
     return value
 
 

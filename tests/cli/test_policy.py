@@ -161,6 +161,14 @@ def test_the_rules_in_force_are_listed_with_their_sources(ruled: Cli) -> None:
     assert [each["id"] for each in listed["remembered"]] == [entry.id]
 
 
+def test_the_files_that_are_always_asked_about_are_listed_on_request(ruled: Cli) -> None:
+    assert ".vscode" not in ruled("policy", "list").out
+    shown = " ".join(ruled("policy", "list", "--guards").out.split())
+    assert "(an editor runs tasks and programs that it names)" in shown
+    guards = json.loads(ruled("policy", "list", "--guards", "--json").out)["guards"]
+    assert any(".env" in guard["paths"] and guard["reason"] for guard in guards["read"])
+
+
 def test_answers_of_other_workspaces_are_listed_on_request(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (entry,) = Remembered(cli.home).add(Workspace(tmp_path / "other"), [PolicyRule("deny", command="npm publish")])

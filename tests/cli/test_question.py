@@ -135,6 +135,11 @@ def shown(request: PermissionRequest, width: int = 80) -> str:
     )
 
 
+def test_a_question_about_a_guarded_file_says_why_it_is_asked() -> None:
+    text = shown(make_request(paths=("/project/.env",), reason="it reads .env\x1b[2K, which needs your approval"))
+    assert text.splitlines()[1:3] == ["  .env", "  ! it reads .env, which needs your approval"]
+
+
 def test_a_question_shows_command_paths_and_changes() -> None:
     text = shown(
         make_request(

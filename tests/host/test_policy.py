@@ -270,6 +270,20 @@ def test_guarded_folders_are_asked_about_whatever_allows_it(judge: Any, workspac
     assert judge(write, "edit-inside", session=[DENY]) == "deny"
 
 
+@pytest.mark.parametrize("line", ["tee .git/hooks/x", "cp a .GIT/config", "rm -rf .claude", "frobnicate --out=.envrc"])
+def test_a_command_that_may_write_what_others_run_is_asked_about(judge: Any, line: str) -> None:
+    assert judge(runs(line), "edit-inside", user=[ALLOW]) == "ask"
+    assert judge(runs(line), "full") == "allow"
+
+
+@pytest.mark.parametrize(
+    "line", ["cat .env", "cat x .env.local", "cp .env y", "grep -r x id_rsa", "frobnicate --in=k.pem"]
+)
+def test_a_command_that_may_read_a_secret_is_asked_about(judge: Any, line: str) -> None:
+    assert judge(runs(line), "edit-inside", user=[ALLOW]) == "ask"
+    assert judge(runs(line), "full") == "allow"
+
+
 def test_our_own_home_is_guarded_wherever_it_is(judge: Any, workspace: Workspace, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (workspace.cwd / "link").symlink_to(home)
@@ -301,7 +315,7 @@ def test_the_verdict_names_the_rule_and_where_it_stands(workspace: Workspace) ->
     )
     verdict = build_policy("edit-inside").judge(wants("edit", workspace.cwd / ".git/x"), workspace)
     assert (verdict.rule, verdict.layer) == (None, "guard")
-    assert "under .git/, which always needs your approval" in verdict.reason
+    assert ".git/x, which always needs your approval: git runs its hooks" in verdict.reason
     verdict = build_policy("edit-inside").judge(runs("make", raw_input={"cwd": "web"}), workspace)
     assert verdict.reason == (
         "access is edit-inside: it runs a command in web (a rule needs `folder` to allow it there)"

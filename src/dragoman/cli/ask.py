@@ -212,6 +212,8 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
         yield (Span(f"  … {len(others) - lines:,} more files", "bad"),)
     if request.command is None and not request.diffs and _tells_more(request):
         yield from _block("", _compact(request.raw_input, MAX_INPUT_CHARACTERS if limited else None), lines)
+    if request.reason:
+        yield (Span(f"  ! {one_line(request.reason, MAX_CHARACTERS)}", "bad"),)
 
 
 def choices(request: PermissionRequest, width: int, *, is_truncated: bool) -> Iterable[tuple[Span, ...]]:

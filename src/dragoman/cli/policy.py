@@ -24,6 +24,7 @@ from dragoman.fileio import folder_key
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy import rulebook
 from dragoman.host.policy.access import BUILT_IN
+from dragoman.host.policy.guards import default_guards
 from dragoman.host.policy.policy import EffectVerdict, describe_rule
 from dragoman.host.policy.remembered import Remembered, RememberedRule
 from dragoman.host.policy.rulebook import POLICY_FILE, rule_sources
@@ -50,6 +51,7 @@ Examples:
 LIST_EPILOG = """\b
 Examples:
   dragoman policy list
+  dragoman policy list --guards
   dragoman policy list --all --json | jq -r '.remembered[].id'"""
 REVOKE_EPILOG = """\b
 Examples:
@@ -287,11 +289,12 @@ def _of_options(
 
 @policy.command("list", epilog=LIST_EPILOG)
 @click.option("--all", "all_workspaces", is_flag=True, help="Include answers remembered for other workspaces.")
+@click.option("--guards", "with_guards", is_flag=True, help="Also list the files that are always asked about.")
 @_ACCESS
 @_CWD
 @json_option
 @sync_command
-def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
+def list_(*, all_workspaces: bool, with_guards: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
     """List the rules in force with their sources, weakest layer first."""
     settings = load(flags={"access": access})
     workspace = Workspace(cwd or os.getcwd())
@@ -303,6 +306,7 @@ def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json:
     key = folder_key(workspace.cwd)
     here = [entry for entry in entries if entry.workspace == key]
     elsewhere = [entry for entry in entries if entry.workspace != key] if all_workspaces else []
+    guards = rules.guards or default_guards()
     if as_json:
         return print_json(
             {
@@ -310,6 +314,7 @@ def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json:
                 "access": settings.access,
                 "rules": [_rule_record(layer, rule) for layer, rule in shown],
                 "remembered": [_entry_record(entry) for entry in (*here, *elsewhere)],
+                **({"guards": msgspec.to_builtins(guards)} if with_guards else {}),
                 "workspace_file": {"path": str(rules.workspace_file.path), "state": rules.workspace_file.state},
                 "notice": rules.workspace_file.notice,
             }
@@ -320,6 +325,10 @@ def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json:
         print_rule(layer, rule, names)
     click.echo()
     print_wrapped("", _EXPLANATION, indent=0)
+    if with_guards:
+        click.echo("\nAlways asked about, unless the access is full:\n")
+        for kind, guard in (*(("write", each) for each in guards.write), *(("read", each) for each in guards.read)):
+            print_wrapped(f"  {kind:<5}  ", f"{exact(', '.join(guard.paths))} ({guard.reason})", indent=9)
     if elsewhere:
         click.echo("\nRemembered for other workspaces:\n")
         for entry in elsewhere:

@@ -62,6 +62,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
     word. `paths` are absolute: the locations and the diffs' paths. `request_id` is the JSON-RPC id of what the agent
     asked; it may use it again once that was answered. `agent` is the agent's id, or its name where it has none.
+    `reason` says why it always needs an answer, whatever rules allow; empty for others.
     """
 
     session_id: str
@@ -77,6 +78,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
     raw_input: Any = None
     request_id: RequestId | None = None
+    reason: str = ""
 
     def allow(self, *, always: bool = False) -> PermissionAnswer:
         """Allow it once, or from now on; the other of the two where the agent offers only that."""

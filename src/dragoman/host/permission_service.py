@@ -106,6 +106,8 @@ def _key(*parts: str) -> bytes:
 By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]
 
 NOBODY_TO_ASK: Final = "nobody to ask: pass on_permission=… or access='edit-inside'|'full' (command line: --access)"
+# Of what rules cannot allow.
+NOBODY_TO_APPROVE: Final = "nobody to ask: pass on_permission=… or access='full' (command line: --access)"
 
 # Seconds between two looks at the rules while a request waits: another session, or another process, may have stored an
 # answer that covers it. Each look is three system calls, and soon enough for a person to find the question gone.
@@ -313,9 +315,13 @@ class PermissionService:
     # -- asking
 
     def _open(self, permission: PermissionRequest) -> _Pending:
+        verdict = self._rules.judge(permission)
+        if verdict.layer == "guard":
+            permission = msgspec.structs.replace(permission, reason=verdict.reason)
         pending = self._pending.open(permission.request_id, permission)
         if self._on_permission is None:
-            pending.decide(Decision(permission.reject(), "default", NOBODY_TO_ASK))
+            reason = f"{permission.reason}; {NOBODY_TO_APPROVE}" if permission.reason else NOBODY_TO_ASK
+            pending.decide(Decision(permission.reject(), "default", reason))
         return pending
 
     async def _ask(self, pending: _Pending) -> Decision:

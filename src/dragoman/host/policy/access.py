@@ -7,9 +7,9 @@ command, and one with a diff is a write. The strictest verdict on any effect is 
     think                 allow       ask     allow         allow
     read, inside          allow       ask     allow         allow
     read, outside         deny        ask     ask           allow
-    read, no path known   ask         ask     ask           allow
+    read, no path known   ask         ask     ask           allow     (also of a file that holds secrets)
     write, inside         deny        ask     allow         allow
-    write, anywhere else  deny        ask     ask           allow     (also under .git/ and .dragoman/)
+    write, anywhere else  deny        ask     ask           allow     (also of a file that other programs run)
     run a command         deny        ask     ask           allow
     fetch                 deny        ask     ask           allow     network=True allows, False denies, in every column
     search, no path       ask         ask     ask           allow     the same with web_search

@@ -13,9 +13,9 @@ ask over allow:
     run         the caller's rules for one run
 
 Floors: neither the workspace nor a remembered answer can lift a denial of the user; a remembered answer cannot lift one
-of the workspace. Guards: a write under `.git/` or `.dragoman/`, and any access to our home folder, which holds keys, is
-always asked about, whatever rule allows it, unless the access is `full`. Doubt: where nobody can know whether a rule
-that denies or asks applies, an allow becomes an ask.
+of the workspace. Guards (see `guards`): a write to a file that other programs run or obey, a read of a file that holds
+secrets, and any access to our home folder are always asked about, whatever rule allows it, unless the access is `full`.
+Doubt: where nobody can know whether a rule that denies or asks applies, an allow becomes an ask.
 
 Matching (`match_rule`): rules that allow are matched narrowly, rules that deny or ask widely (see `globs`). Where the
 request leaves out what a rule that denies or asks needs to know (which file, which command, which host), the match is a
@@ -25,12 +25,9 @@ in the workspace's own folder, unless the rule has a `folder`: git, make and oth
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path, PurePath
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -52,6 +49,7 @@ from dragoman.host.policy.globs import (
     name_matches,
     path_matches,
 )
+from dragoman.host.policy.guards import Guards, default_guards
 from dragoman.host.policy.rules import AGENT_KINDS, Decision, Layer, PolicyRule, Verdict
 from dragoman.host.shell.programs import unwrap_shell
 from dragoman.workspace import Workspace
@@ -214,10 +212,6 @@ def _any(matches: Iterable[bool]) -> Match:
 LAYERS: Final[tuple[Layer, ...]] = ("built in", "user", "workspace", "remembered", "access", "session", "run")
 STRICTEST_FIRST: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
-# Git runs what is written there (hooks), and our own folder holds the rules that bind the agent.
-PROTECTED: Final = frozenset({".git", ".dragoman"})
-_SHORT_NAME: Final = re.compile(r"(git|dragom)~[0-9]+", re.IGNORECASE)
-
 # The layers that cannot lift a denial of the layer.
 _FLOORS: Final[Mapping[Layer, tuple[Layer, ...]]] = {"user": ("workspace", "remembered"), "workspace": ("remembered",)}
 
@@ -239,11 +233,12 @@ class Policy(msgspec.Struct, frozen=True):
     access: Access
     layers: tuple[tuple[Layer, tuple[PolicyRule, ...]], ...]
     home: Path | None = None
+    guards: Guards | None = None  # None: the built-in ones
 
     def judge(self, request: PermissionRequest, workspace: Workspace) -> Verdict:
-        """Allow, deny or ask, with the reason."""
+        """Allow, deny or ask, with the reason; of several questions that of a guard, which no rule can answer."""
         verdicts = [each.verdict for each in self.explain(request, workspace)]
-        return min(verdicts, key=lambda verdict: STRICTEST_FIRST.index(verdict.decision))
+        return min(verdicts, key=lambda verdict: (STRICTEST_FIRST.index(verdict.decision), verdict.layer != "guard"))
 
     def explain(self, request: PermissionRequest, workspace: Workspace) -> tuple[EffectVerdict, ...]:
         """Judge each effect of the request."""
@@ -268,8 +263,10 @@ class Policy(msgspec.Struct, frozen=True):
             doubt = _highest(possible)
             if doubt is not None and doubt[1].answer != "allow":
                 verdict = self._in_doubt(effect, *doubt)
-        # Also where the answer is ask anyway: not every caller asks about reads that no rule of the user's matches.
-        needs_guard = verdict.decision == "allow" or (verdict.decision == "ask" and effect.kind == "read")
+        # Also where the answer is ask anyway: the guard's reason says more than that no rule matches, and not every
+        # caller asks about reads that no rule of the user's matches.
+        is_unruled = verdict.decision == "ask" and (effect.kind == "read" or verdict.layer in (None, "built in"))
+        needs_guard = verdict.decision == "allow" or is_unruled
         if needs_guard and self.access != "full" and (reason := self._guard(effect, workspace)):
             verdict = Verdict("ask", reason, layer="guard")
         return EffectVerdict(effect, verdict, tuple(reversed(matches)))
@@ -294,23 +291,31 @@ class Policy(msgspec.Struct, frozen=True):
 
     def _guard(self, effect: Effect, workspace: Workspace) -> str | None:
         """Return the reason why the effect always needs an answer; None where it does not."""
-        paths: tuple[ResolvedPath | None, ...] = ()
-        if effect.kind in ("read", "write"):
-            paths = (effect.path,)
-        elif effect.kind in ("mcp", "other"):
-            paths = effect.mentioned_paths
+        paths: tuple[ResolvedPath, ...]
+        use: Literal["none", "read", "write", "any"]
+        match effect.kind:
+            case "read" | "write":
+                paths = () if effect.path is None else (effect.path,)
+                use = "read" if effect.kind == "read" else "write"
+            case "mcp" | "other":
+                paths, use = effect.mentioned_paths, "any"
+            case "run":
+                paths, use = effect.argument_paths, effect.use_of_arguments
+            case _:
+                return None
+        guards = self.guards or default_guards()
         for path in paths:
-            if path is None:
-                continue
             if self._is_in_home(path, workspace):
                 return f"{effect.phrase} in {self.home}, which always needs your approval: {path.given}"
-            if effect.kind == "read":
+            if use in ("read", "any") and (reason := guards.reason_to_ask_before_read(path)):
+                return f"{effect.phrase} {_with(effect)}{path.given}, which always needs your approval: {reason}"
+            if use == "read":
                 continue
-            if path.inside == ".":
+            if path.inside == "." and effect.kind != "run":
                 # Everything in it would change with it, `.git` and `.dragoman` included.
                 return f"{effect.phrase} to the workspace folder itself, which always needs your approval: {path.given}"
-            if folder := _protected_part(path):
-                return f"{effect.phrase} under {folder}/, which always needs your approval: {path.given}"
+            if reason := guards.reason_to_ask_before_write(path):
+                return f"{effect.phrase} {_with(effect)}{path.given}, which always needs your approval: {reason}"
         return None
 
     def _is_in_home(self, path: ResolvedPath, workspace: Workspace) -> bool:
@@ -335,6 +340,7 @@ def build_policy(
     session: Iterable[PolicyRule] = (),
     run: Iterable[PolicyRule] = (),
     home: Path | None = None,
+    guards: Guards | None = None,
 ) -> Policy:
     """Build the policy of a session, or of one run of it."""
     preset = PRESETS[access]
@@ -348,7 +354,7 @@ def build_policy(
         "session": (*switches, *session),
         "run": tuple(run),
     }
-    return Policy(access, tuple((layer, layers[layer]) for layer in LAYERS), home and home.resolve())
+    return Policy(access, tuple((layer, layers[layer]) for layer in LAYERS), home and home.resolve(), guards)
 
 
 def describe_rule(layer: Layer, rule: PolicyRule) -> str:
@@ -402,18 +408,6 @@ def _missing_detail(effect: Effect) -> str:
             return "not all of it is known"
 
 
-def _protected_part(path: ResolvedPath) -> str | None:
-    # Inside the workspace only the part below its folder counts: the folders above it are the person's choice.
-    parts = PurePath(path.inside if path.inside is not None else path.real or path.given).parts
-    return next((part for part in parts if _is_protected(part)), None)
-
-
-@lru_cache(maxsize=4096)
-def _is_protected(name: str) -> bool:
-    """Compare the name as file systems do.
-
-    macOS ignores case and invisible characters; Windows ignores dots and blanks at the end and everything after a
-    colon, and has short names.
-    """
-    visible = "".join(each for each in name if unicodedata.category(each) != "Cf").partition(":")[0].rstrip(". ")
-    return fold(visible) in PROTECTED or _SHORT_NAME.fullmatch(visible) is not None
+def _with(effect: Effect) -> str:
+    """Return the word between the phrase of the effect and the path: `it runs a command with .env`."""
+    return "" if effect.kind in ("read", "write") else "with "

@@ -24,6 +24,7 @@ from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.effects import Effect, analyze
 from dragoman.host.policy.globs import ResolvedPath, escaped
+from dragoman.host.policy.guards import Guards
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.shell.programs import unwrap_shell
@@ -47,7 +48,12 @@ class DerivedRules(msgspec.Struct, frozen=True):
 
 
 def derive(
-    request: PermissionRequest, workspace: Workspace, answer: Literal["allow", "deny"], *, home: Path | None = None
+    request: PermissionRequest,
+    workspace: Workspace,
+    answer: Literal["allow", "deny"],
+    *,
+    home: Path | None = None,
+    guards: Guards | None = None,
 ) -> DerivedRules:
     """Turn "always" (allow) or "never" (deny) to this request into rules."""
     effects = analyze(request, workspace)
@@ -62,7 +68,7 @@ def derive(
     rules = tuple(unique_rules)
     if answer == "allow":
         # Guards may still ask: do not promise an "always" that these rules would not keep.
-        verdict = build_policy("ask", remembered=rules, home=home).judge(request, workspace)
+        verdict = build_policy("ask", remembered=rules, home=home, guards=guards).judge(request, workspace)
         if verdict.decision != "allow":
             return DerivedRules(error=f"cannot be remembered: {verdict.reason}")
     return DerivedRules(rules)

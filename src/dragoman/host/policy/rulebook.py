@@ -25,6 +25,7 @@ from dragoman.document import KeyPath, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.guards import Guards, user_guards
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.remembered import REMEMBERED_FILE, DerivedRules, Remembered, derive
 from dragoman.host.policy.rules import PolicyRule, Verdict, read_table, user_rules
@@ -144,6 +145,7 @@ class LoadedRules(msgspec.Struct, frozen=True):
     user: tuple[PolicyRule, ...]
     workspace_file: WorkspacePolicy
     remembered: tuple[PolicyRule, ...] = ()
+    guards: Guards | None = None
 
     def policy(
         self,
@@ -165,25 +167,32 @@ class LoadedRules(msgspec.Struct, frozen=True):
             session=session,
             run=run,
             home=self.home,
+            guards=self.guards,
         )
 
 
 class RuleSources(msgspec.Struct, frozen=True):
-    """The home folder, and the rules in the user's settings. Without a home folder there are no other rules."""
+    """The home folder, and the rules and guards in the user's settings; None for the built-in guards.
+
+    Without a home folder there are no other rules.
+    """
 
     home: Path | None = None
     user: tuple[PolicyRule, ...] = ()
+    guards: Guards | None = None
 
     def read(self, workspace: Workspace) -> LoadedRules:
         """Read all rules. `ConfigError` where one of the files cannot be used: half of the rules are not the rules."""
         if self.home is None:
             # Without a home folder nobody can have trusted a workspace's file: treat it as absent.
-            return LoadedRules(None, self.user, WorkspacePolicy(workspace.cwd / POLICY_FILE, "absent"))
+            absent = WorkspacePolicy(workspace.cwd / POLICY_FILE, "absent")
+            return LoadedRules(None, self.user, absent, guards=self.guards)
         return LoadedRules(
             home=self.home,
             user=self.user,
             workspace_file=workspace_policy(self.home, workspace.cwd),
             remembered=Remembered(self.home).rules(workspace),
+            guards=self.guards,
         )
 
     def stamps(self, workspace: Workspace) -> tuple[_FileStamp | None, ...]:
@@ -197,7 +206,7 @@ class RuleSources(msgspec.Struct, frozen=True):
 
 def rule_sources(config: Config) -> RuleSources:
     """Return the sources of this configuration. `ConfigError` where one of its rules cannot be used."""
-    return RuleSources(config.home, user_rules(config))
+    return RuleSources(config.home, user_rules(config), user_guards(config))
 
 
 def _stamp(path: Path) -> _FileStamp | None:
@@ -271,7 +280,8 @@ class Rulebook:
 
     def derived(self, request: PermissionRequest, *, allowed: bool) -> DerivedRules:
         """Return the rules that an "always" or "never" to this request would become."""
-        return derive(request, self._workspace, "allow" if allowed else "deny", home=self._sources.home)
+        answer: Literal["allow", "deny"] = "allow" if allowed else "deny"
+        return derive(request, self._workspace, answer, home=self._sources.home, guards=self._sources.guards)
 
     def remember(self, request: PermissionRequest, *, allowed: bool) -> RememberResult:
         """Remember the answer for all agents in this workspace."""
