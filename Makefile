@@ -60,10 +60,11 @@ test-all: install built browser  ## what `make test` leaves out: tests that take
 	$(BIN)/pytest -n 3 -m slow --ignore tests/page
 	$(BIN)/pytest -n 2 -m slow tests/page
 
-torture: install  ## hundreds of kills, cut sockets and restarts, where `make test-all` has a few
+torture: install  ## hundreds of kills, cut sockets and restarts, a million command lines: `make test-all` has a few
 	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
 	DRAGOMAN_DROPS=500 DRAGOMAN_RESTARTS=20 DRAGOMAN_SESSIONS=100 DRAGOMAN_SOCKETS=200 \
 		$(BIN)/pytest -m slow tests/faults/test_bridge.py
+	DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 3 tests/host/test_canary.py
 
 test-agents: install  ## real agents alone, each against a scripted model on loopback
 	PYTHONPATH=tests $(BIN)/python -m agents.install

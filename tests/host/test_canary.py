@@ -1,0 +1,355 @@
+"""Lines that rules allow are given to real shells, next to a canary: none of them may touch it.
+
+Each line is made at random out of pieces that have fooled readers of shell before. The policy judges it with rules for
+harmless programs; what it allows is executed in every shell that is installed, in a workspace beside the canary's
+folder. `boom` is a program that touches the canary. `make test` tries a few thousand lines, `make torture` a million
+(DRAGOMAN_LINES); DRAGOMAN_SEED makes other ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.policy import build_policy
+from dragoman.host.policy.rules import PolicyRule
+from dragoman.proc.environment import agent_environment
+from dragoman.workspace import Workspace
+
+LINES = int(os.environ.get("DRAGOMAN_LINES", "3000"))
+SEED = int(os.environ.get("DRAGOMAN_SEED", "0"))
+PARTS = 10
+"""Tests among which the lines are divided, so that they can run side by side."""
+
+LINE_TIMEOUT_S = 5.0
+"""Seconds until a line is ended that loops forever."""
+
+SHELLS = [path for path in map(shutil.which, ("bash", "dash", "zsh")) if path is not None]
+
+REAL_PROGRAMS = [
+    *("awk", "basename", "cat", "cp", "cut", "diff", "dirname", "env", "find", "git", "grep", "head", "ls", "make"),
+    *("mkdir", "mv", "nice", "nl", "nohup", "printenv", "rm", "sed", "seq", "setsid", "sh", "sleep", "sort", "stat"),
+    *("stdbuf", "tail", "tar", "tee", "timeout", "touch", "tr", "uniq", "wc", "xargs", "bash", "dash", "zsh"),
+]
+
+ALLOWED = [
+    *("ls *", "cat *", "echo *", "printf *", "test *", "[ *", "[[ *", "cd *", "pwd *", "true *", "false *", ": *"),
+    *("git status *", "git log *", "git diff *", "git show *", "git rev-parse *", "git config *", "git submodule *"),
+    *("env *", "xargs *", "find *", "nice *", "timeout *", "nohup *", "stdbuf *", "setsid *", "time *", "command *"),
+    *("builtin *", "exec *", "eval *", "sh -c *", "bash -c *", "head *", "grep *", "sort *", "cut *", "wc *", "tr *"),
+    *("sed *", "awk *", "tar *", "uniq *", "diff *", "seq *", "exit *", "return *", "shift *", "break *", "continue *"),
+    *("wait *", "jobs *", "print *", "noglob *", "nocorrect *", "- *", "make *"),
+]
+
+PAYLOADS = [
+    *(
+        "boom",
+        "boom x",
+        "touch ../canary/x",
+        "rm -rf ../canary",
+        "echo x > ../canary/x",
+        ">../canary/x",
+        "cp a ../canary",
+    ),
+    *("$CANARY/../bin/boom", "command boom", "env boom", "sh -c boom", "eval boom", "exec boom", "mv ../canary x"),
+]
+
+WORDS = [
+    *("a", "b.txt", "sub", "evil", "-l", "-n", "1", "0", "x", "y", "'q r'", '"s"', "a\\ b", "--", "-", ".", "..", "/"),
+    *("$x", "${x}", '"$x"', "${x:-a}", "${x%a}", "${#x}", "$@", "$1", "*", "?", "[ab]", "{a,b}", "~", "a=1", "=boom"),
+    *("$((x))", "$((1 + 2))", "$((x + 1))", "$((a[x]))", "$[x]", "x[1]", "'a[$(boom)]'", '"a[\\$(boom)]"', "a[x]"),
+    *("$(boom)", "`boom`", '"$(boom)"', "<(boom)", ">(boom)", "${x:-$(boom)}", "${x@P}", "${!x}", "$'\\n'", "$'a'"),
+    *("'; boom'", "';'boom", "\\;", "\\\nboom", "#", "# boom", "#boom", "!", "!boom", "%1", "x=$(boom)", "'$(boom)'"),
+    *(
+        "-v",
+        "-eq",
+        "-R",
+        "-nt",
+        "==",
+        "=~",
+        "-a",
+        "-o",
+        "]",
+        "]]",
+        "%d",
+        "%s",
+        "-e",
+        "-f",
+        "-c",
+        "-C",
+        "-i",
+        "-u",
+        "-S",
+    ),
+    *("-x", "-exec boom {} ;", "-exec boom {} \\;", "-execdir boom {} +", "-ok boom {} \\;", "-fprint ../canary/x"),
+    *("--ext-diff", "--output=../canary/x", "-O boom", "-c core.fsmonitor=boom", "-C evil", "--git-dir=evil", "--bare"),
+    *("foreach boom", "-q foreach boom", "core.fsmonitor boom --list", "--get core.fsmonitor", "-S boom", "-I boom"),
+    *(
+        "'1e boom'",
+        "'s/a/b/e'",
+        "'w ../canary/x'",
+        "p",
+        "'s/a/b/'",
+        "1,2p",
+        "'BEGIN{system(\"boom\")}'",
+        "'{print $1}'",
+    ),
+    *("'a := $(shell boom)'", "'a=$(shell boom)'", "'$(shell boom)'", "-f -", "-T a", "--files-from=a", "a:b"),
+    *("-E '$(shell boom)'", "--eval='$(shell boom)'", "-o ../canary/x", "-f a --to-command=boom", "--checkpoint=1"),
+    *("--checkpoint-action=exec=boom", "--compress-program=boom", "2>&1", ">/dev/null", "< a", "> b", "2>x", "<<< x"),
+    *(">&2", "<>a", ">|a", "&>a", "1>&-", "<&0", "<<E\n$(boom)\nE\n", "<<'E'\nboom\nE\n", "<<E\nE\nboom\nE\n"),
+]
+
+FRAMES = [
+    *("{0}", "({0})", "{{ {0}; }}", "! {0}", "time {0}", "if {0}; then {1}; fi", "if {0}; then {1}; else {0}; fi"),
+    *("for x in {w}; do {0}; done", "for x in {w} {w}; do {0}; done; {1}", "for x; do {0}; done"),
+    *("for x in {w}; do for y in {w}; do {0}; done; done", "for x in {w}; do case {w} in {w}) {0};; esac; done"),
+    *("case {w} in {w}) {0};; esac", "case {w} in {w}|{w}) {0};; *) {1};; esac", "case a in (a) {0};; esac"),
+    *(
+        "while {0}; do break; done",
+        "until {0}; do break; done",
+        "while false; do {0}; done",
+        "select x in a; do {0}; done",
+    ),
+    *("echo $({0})", 'echo "$({0})"', "echo `{0}`", "cat <({0})", "echo ${{x:-$({0})}}", "echo $(( $({0}) ))"),
+    *("cat <<E\n{w}\nE\n", "cat <<'E'\n{p}\nE\n{0}", "cat <<-E\n\t{w}\n\tE\n{0}", "cat <<E\n{0}\nE\n{1}"),
+    *("sh -c {q}", "bash -c {q}", "eval {q}", "env {0}", "command {0}", "builtin {0}", "exec {0}", "nice -n 1 {0}"),
+    *(
+        "timeout 1 {0}",
+        "xargs {0}",
+        "xargs -I{{}} {0}",
+        "find . -exec {0} \\;",
+        "nohup {0}",
+        "env -S {q}",
+        "env -i {0}",
+    ),
+    *(
+        "x={w} {0}",
+        "x={w}; {0}",
+        "export x={w}; {0}",
+        "read x < a; {0}",
+        "printf -v x {w}; {0}",
+        "{0}() {{ {p}; }}; {0}",
+    ),
+    *(
+        "alias ls={p}; {0}",
+        "trap {p} EXIT; {0}",
+        "set -- {p}; {0}",
+        "cd sub && {0}",
+        "cd evil; {0}",
+        "(cd evil && {0})",
+    ),
+    *("{0} #{p}", "{0} # {p}\n{1}", "{0} \\\n {w}", "{0} &", "{0} & {1}", "{0} &! {1}", "{0} |& {1}", "{0} {w} > {w}"),
+    *("[[ {w} -eq {w} ]] && {0}", "[ -v {w} ] && {0}", "[[ -v {w} ]]; {0}", "test {w} -eq {w}; {0}", "printf %d {w}"),
+]
+
+JOINTS = ["; ", " && ", " || ", " | ", " & ", "\n", " |& ", ";", "&&", "|", " ;; ", "\\\n", " \\\n"]
+SCRAPS = [
+    *"abx;&|()<>{}[]$`'\"\\#!*~= \n\t-@%^,.:0",
+    "$(",
+    "))",
+    "<<E\n",
+    "\nE\n",
+    "${",
+    "$((",
+    "boom",
+    ";boom",
+    "]]",
+    "'\n",
+]
+
+
+class Lines:
+    """Makes lines; the same seed makes the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._programs = [pattern.removesuffix(" *") for pattern in ALLOWED]
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            line = self._line(self._random.choice((0, 0, 1, 1, 2, 3)))
+            if self._random.random() < 0.3:
+                line = self._mutated(line)
+            yield line
+
+    def _line(self, depth: int) -> str:
+        if depth == 0:
+            return self._simple()
+        frame = (
+            self._random.choice(FRAMES) if self._random.random() < 0.8 else f"{{0}}{self._random.choice(JOINTS)}{{1}}"
+        )
+        parts: dict[str, Callable[[], str]] = {
+            "{0}": lambda: self._line(depth - 1),
+            "{1}": lambda: self._line(depth - 1),
+            "{w}": lambda: self._random.choice(WORDS),
+            "{p}": lambda: self._random.choice(PAYLOADS),
+            "{q}": lambda: shlex.quote(self._line(depth - 1)),
+        }
+        text = frame.replace("{{", "\0").replace("}}", "\1")
+        for name, make in parts.items():
+            while name in text:
+                text = text.replace(name, make().replace("{", "\0").replace("}", "\1"), 1)
+        return text.replace("\0", "{").replace("\1", "}")
+
+    def _simple(self) -> str:
+        if self._random.random() < 0.15:
+            return self._random.choice(PAYLOADS)
+        count = self._random.choice((0, 0, 1, 1, 1, 2, 2, 3))
+        return " ".join([self._random.choice(self._programs), *self._random.choices(WORDS, k=count)])
+
+    def _mutated(self, line: str) -> str:
+        for _ in range(self._random.choice((1, 1, 2, 3))):
+            at = self._random.randrange(len(line) + 1)
+            removed = self._random.choice((0, 0, 1, 2))
+            line = line[:at] + self._random.choice(("", *SCRAPS)) + line[at + removed :]
+        return line
+
+
+class Cage:
+    """A workspace beside a canary, and the programs that a line can find."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.workspace = Workspace(self._made("workspace"))
+        self._canary = self._made("canary")
+        programs = self._made("bin")
+        boom = programs / "boom"
+        boom.write_text('#!/bin/sh\n: > "$CANARY/touched"\n')
+        boom.chmod(0o755)
+        for name in REAL_PROGRAMS:
+            if path := shutil.which(name):
+                (programs / name).symlink_to(path)
+        variables = {"PATH": str(programs), "HOME": str(self.workspace.cwd), "CANARY": str(self._canary), "LC_ALL": "C"}
+        self._env = agent_environment(variables, {})
+        self._build()
+
+    def _made(self, name: str) -> Path:
+        (self._folder / name).mkdir(exist_ok=True)
+        return self._folder / name
+
+    def _build(self) -> None:
+        for each in (self.workspace.cwd, self._canary):
+            shutil.rmtree(each, ignore_errors=True)
+            each.mkdir()
+        (self._canary / "bird").write_text("alive")
+        for name in ("a", "b.txt", "sub/c", "evil/objects/x", "evil/refs/x"):
+            (self.workspace.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.workspace.cwd / name).write_text("1\n")
+        (self.workspace.cwd / "Makefile").write_text("all:\n\t@echo made\n")
+        # To git this is a repository, whose settings name a program to run.
+        (self.workspace.cwd / "evil/HEAD").write_text("ref: refs/heads/main\n")
+        (self.workspace.cwd / "evil/config").write_text(
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = boom;:\n"
+        )
+
+    def is_untouched(self) -> bool:
+        try:
+            names = os.listdir(self._canary)
+            return names == ["bird"] and (self._canary / "bird").read_text() == "alive"
+        except OSError:
+            return False
+
+    def run(self, shell: str, line: str) -> None:
+        if not (self.workspace.cwd / "sub/c").exists() or not self.is_untouched():
+            self._build()
+        process = subprocess.Popen(
+            [shell, "-c", line],
+            env=self._env,
+            cwd=self.workspace.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LINE_TIMEOUT_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def requested(line: str) -> PermissionRequest:
+    return PermissionRequest(
+        session_id="s",
+        tool_call_id="t",
+        title="t",
+        kind="execute",
+        options=(),
+        command=line,
+        raw_input={"command": line},
+    )
+
+
+@pytest.fixture
+def cage(tmp_path: Path) -> Cage:
+    return Cage(tmp_path)
+
+
+# In every folder of the workspace: these rules allow more than the usual ones.
+POLICY = build_policy("ask", user=[PolicyRule("allow", command=ALLOWED, folder="**")])
+
+
+def is_allowed(line: str, workspace: Workspace) -> bool:
+    return POLICY.judge(requested(line), workspace).decision == "allow"
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_line_that_is_allowed_touches_the_canary(
+    cage: Cage, part: int, record_property: Callable[..., None]
+) -> None:
+    tried: set[str] = set()
+    for _, line in zip(range(LINES // PARTS), Lines(SEED * PARTS + part), strict=False):
+        if "\0" in line or line in tried or not is_allowed(line, cage.workspace):
+            continue
+        tried.add(line)
+        for shell in SHELLS:
+            cage.run(shell, line)
+            assert cage.is_untouched(), f"{shell} touched the canary, though the rules allow: {line!r}"
+    record_property("lines", LINES // PARTS)
+    record_property("executed", len(tried))
+    assert len(tried) >= LINES // PARTS // 50  # otherwise nothing was tried
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_the_canary_feels_every_payload(cage: Cage, payload: str) -> None:
+    cage.run(SHELLS[0], payload)
+    assert not cage.is_untouched()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for x in 'a[$(boom)]'; do for y in $((x)); do ls; done; done",
+        "for x in 'a[$(boom)]'; do case $((x)) in 1) ls;; esac; done",
+        "for x in 'a[$(boom)]'; do [ -v 'a[x]' ]; done",
+        "cd evil && git status",
+        "git -C evil status",
+        "git --git-dir=evil --work-tree=. status",
+        "make -E '$(shell boom)'",
+        "make 'a := $(shell boom)'",
+        "git --bare status",
+        "git config core.fsmonitor boom --list",
+        "git submodule -q foreach boom",
+        "tar cf x -T a",
+        "sed '1e boom' a",
+        "env -i boom",
+        "ls > ../canary/x",
+        "sort -o ../canary/x a",
+        "tar cf x a --checkpoint=1 --checkpoint-action=exec=boom",
+    ],
+)
+def test_lines_that_were_allowed_once_are_not(cage: Cage, line: str) -> None:
+    policy = build_policy("ask", user=[PolicyRule("allow", command=ALLOWED)])
+    assert policy.judge(requested(line), cage.workspace).decision == "ask"
