@@ -502,6 +502,34 @@ def test_config_options_come_before_modes_and_models() -> None:
     assert [choice.value for choice in tape.fold.settings["mode"].choices] == ["ask", "do"]
 
 
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+def test_an_agent_that_continues_a_session_without_a_word_has_its_settings_as_they_were(method: str) -> None:
+    tape = Tape()
+    tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES})
+    tape.answer(tape.ask("session/set_mode", modeId="do"), {})
+    tape.answer(tape.ask(method, cwd="/"), {})
+    assert current(tape, "mode") == "do"
+    assert tape.answer(tape.ask(method, cwd="/"), {"configOptions": []})
+    assert tape.fold.settings == {}
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/fork"])
+def test_an_agent_that_has_no_settings_any_more_is_said_to_have_changed_them(method: str) -> None:
+    tape = Tape()
+    tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES})
+    assert tape.answer(tape.ask(method, cwd="/"), {}) == [facts.SettingsChanged(method)]
+    assert tape.fold.settings == {}
+    assert not tape.answer(tape.ask(method, cwd="/"), {})
+
+
+def test_the_values_that_an_agent_begins_with_are_known_after_a_switch() -> None:
+    tape = Tape()
+    tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES})
+    tape.answer(tape.ask("session/set_mode", modeId="do"), {})
+    tape.answer(tape.ask("session/resume", cwd="/"), {"modes": {**MODES, "currentModeId": "do"}})
+    assert tape.fold.initial_values == {"mode": "ask"}
+
+
 def test_of_two_options_for_the_model_the_one_named_so_is_the_model() -> None:
     """nanocoder 1.30.0 has its provider in the same category, ahead of the model."""
     tape = Tape()

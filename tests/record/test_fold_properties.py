@@ -68,6 +68,9 @@ setting = {
 }
 
 
+modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "do", "name": "Do"}]}
+
+
 def _steps() -> st.SearchStrategy[Step]:
     def update(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
         return st.fixed_dictionaries(fields).map(lambda chosen: lambda tape: tape.update(kind, **chosen))
@@ -103,6 +106,13 @@ def _steps() -> st.SearchStrategy[Step]:
         st.sampled_from(["session/load", "session/resume", "session/set_mode", "session/set_config_option"]).map(
             lambda method: lambda tape: tape.ask(method, modeId="do", configId="mode", value="do", cwd="/")
         ),
+    ]
+    openings: list[st.SearchStrategy[Step]] = [
+        # A session is opened, continued, started again or forked, by an agent that has settings, none, or says nothing.
+        st.tuples(
+            st.sampled_from(["session/new", "session/load", "session/resume", "session/fork"]),
+            st.sampled_from([None, {}, {"configOptions": []}, {"configOptions": [setting]}, {"modes": modes}]),
+        ).map(lambda c: lambda tape: tape.answer(tape.ask(c[0], cwd="/"), c[1])),
     ]
     answers: list[st.SearchStrategy[Step]] = [
         st.tuples(request_ids, st.sampled_from(["end_turn", "cancelled", "refusal", "odd"])).map(
@@ -187,7 +197,7 @@ def _steps() -> st.SearchStrategy[Step]:
         # The host gives each run an id of its own.
         st.just(lambda tape: tape.note(notes.Prompt(f"run-{len(tape.frames)}", (TextContent(text="x"),)))),
     ]
-    return st.one_of(*chunks, *tools, *others, *ours, *answers, *requests, *host)
+    return st.one_of(*chunks, *tools, *others, *ours, *openings, *answers, *requests, *host)
 
 
 @settings(max_examples=300, deadline=None)

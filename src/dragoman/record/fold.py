@@ -52,6 +52,7 @@ class SessionFold:
         self.plans: dict[str | None, rows.Plan] = {}
         self.commands: tuple[rows.Command, ...] = ()
         self.settings: dict[str, rows.Setting] = {}
+        self.initial_values: dict[str, str | bool | None] = {}  # of the settings, as the agent itself chose them
         self.usage = rows.Usage()
         self.title: str | None = None
         self.differs: notes.HistoryDiffers | None = None  # of the last replay that differed from the journal
@@ -288,8 +289,15 @@ class SessionFold:
         answer = decode_or_none(reply.result, acp.LoadSessionResponse)
         if answer is None:
             return _NOTHING
-        self.settings = settings.session_settings(answer.config_options, answer.modes, answer.models)
-        return (SettingsChanged(reply.method),) if self.settings else _NOTHING
+        before = self.settings
+        has_settings = (answer.config_options, answer.modes, answer.models) != (None, None, None)
+        if has_settings or reply.method not in ("session/load", "session/resume"):
+            # An agent that continues a session without a word about its settings has them as they were.
+            self.settings = settings.session_settings(answer.config_options, answer.modes, answer.models)
+        if reply.method == "session/new":
+            self.initial_values = {setting.id: setting.current for setting in self.settings.values()}
+        # Also where there are none any more: the rows must not keep them.
+        return (SettingsChanged(reply.method),) if self.settings or before else _NOTHING
 
     def _switched(self, request: Request, reply: Reply) -> Sequence[Fact]:
         """Update the settings after a successful switch, from the agent's answer, or else from the request."""
