@@ -145,7 +145,15 @@ async def test_a_form_cannot_be_posted(server: StubServer) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "127.0.0.1.evil.example", "203.0.113.9", "localhost@evil.example", "[::ffff:203.0.113.9]", "a b"],
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "203.0.113.9",
+        "localhost@evil.example",
+        "[::ffff:203.0.113.9]",
+        "a b",
+        "[::1].evil.example",
+    ],
 )
 async def test_a_foreign_host_gets_nothing(server: StubServer, host: str) -> None:
     async with server.program() as program:

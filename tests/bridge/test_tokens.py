@@ -69,11 +69,18 @@ def test_the_file_is_the_users_alone_and_holds_no_secret(tokens: Tokens, tmp_pat
 
 def test_a_token_that_another_process_revokes_is_invalid_at_once(tokens: Tokens, tmp_path: Path) -> None:
     secret, made = tokens.create("nightly", "admin")
-    assert tokens.has(made.id)
+    assert tokens.has(made.id, made.digest, made.scope)
     assert Tokens(tmp_path / "home").revoke(made.id)
     assert tokens.find(secret) is None
-    assert not tokens.has(made.id)
+    assert not tokens.has(made.id, made.digest, made.scope)
     assert not tokens.revoke(made.id)
+
+
+def test_a_token_that_is_made_again_under_the_same_id_replaces_the_first(tokens: Tokens) -> None:
+    _, first = tokens.create("nightly", "admin", token_id="same")
+    _, second = tokens.create("nightly", "view", token_id="same")
+    assert not tokens.has(first.id, first.digest, first.scope)
+    assert tokens.has(second.id, second.digest, second.scope)
 
 
 def test_a_slow_reader_in_another_thread_does_not_bring_a_revoked_token_back(
@@ -95,10 +102,10 @@ def test_a_slow_reader_in_another_thread_does_not_bring_a_revoked_token_back(
     reader.start()
     has_read.wait()
     assert tokens.revoke(token.id)
-    assert not tokens.has(token.id)
+    assert not tokens.has(token.id, token.digest, token.scope)
     may_return.set()
     reader.join()
-    assert not tokens.has(token.id)
+    assert not tokens.has(token.id, token.digest, token.scope)
 
 
 def test_a_code_is_valid_once(tokens: Tokens) -> None:

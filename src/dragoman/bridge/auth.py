@@ -22,14 +22,11 @@ from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.security import is_own_page
 from dragoman.bridge.tokens import BROWSER_TOKEN_LIFE_S, Token, Tokens
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.protocol.messages import Scope
+from dragoman.protocol.messages import Scope, includes
 
 logger = logging.getLogger(__name__)
 
 NEW_LINK: Final = "Get a new link on the server's machine: dragoman token link"
-
-# Each scope includes those before it.
-SCOPES: Final[tuple[Scope, ...]] = ("view", "prompt", "admin")
 
 # A person with a wrong token in a script tries a few times; guessing one would take 2^255 attempts.
 MAX_ATTEMPTS: Final = 10
@@ -45,10 +42,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     token_id: str
     name: str
     scope: Scope
+    digest: str  # of the token: another token may be made under the same id
 
     def require(self, scope: Scope, action: str) -> None:
         """Raise a `Refusal` where the caller's scope does not include this one."""
-        if SCOPES.index(self.scope) < SCOPES.index(scope):
+        if not includes(self.scope, scope):
             raise Refusal(
                 "forbidden",
                 f"{action} needs a token with the scope {scope}; this one has {self.scope}",
@@ -92,11 +90,11 @@ class Auth:
         token = await self._token(connection)
         if token is None:
             raise Refusal("unauthorized", "this request needs a token", guidance=_guidance(connection))
-        return Caller(token_id=token.id, name=token.name, scope=token.scope)
+        return Caller(token_id=token.id, name=token.name, scope=token.scope, digest=token.digest)
 
     def check(self, caller: Caller) -> None:
         """Raise a `Refusal` where the caller's token was revoked since its request came in."""
-        if not self._tokens.has(caller.token_id):
+        if not self._tokens.has(caller.token_id, caller.digest, caller.scope):
             raise Refusal("unauthorized", "the token of this request was revoked")
 
     async def pair(self, connection: HTTPConnection, code: str, name: str) -> str | None:

@@ -49,7 +49,7 @@ ResultT = TypeVar("ResultT", bound=models.Model)
 class _Execution(NamedTuple):
     """A command that was sent with a command id: by whom, a digest of its fields, and its task."""
 
-    token_id: str
+    caller: Caller
     digest: bytes
     task: asyncio.Task[Any]
 
@@ -130,11 +130,11 @@ class Bridge:
         execution = self._executions.get(command_id)
         if execution is None:
             task = self._begin(request, caller)
-            self._executions[command_id] = _Execution(caller.token_id, digest, task)
+            self._executions[command_id] = _Execution(caller, digest, task)
             while len(self._executions) > MAX_REMEMBERED_RESULTS:
                 self._executions.popitem(last=False)
             return task
-        if (execution.token_id, execution.digest) != (caller.token_id, digest):
+        if (execution.caller, execution.digest) != (caller, digest):
             raise Refusal(
                 "conflict",
                 f"the command id {command_id!r} was used for another request",

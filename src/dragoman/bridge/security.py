@@ -62,6 +62,8 @@ def host_of(host_header: str) -> str | None:
         return None
     if parts.netloc != host_header or "@" in host_header or not parts.hostname or port == 0:
         return None
+    if "]" in host_header and host_header.rpartition("]")[2][:1] not in ("", ":"):
+        return None  # `[::1].example.org`
     return parts.hostname.lower().rstrip(".")
 
 

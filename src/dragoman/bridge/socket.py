@@ -25,7 +25,7 @@ from dragoman.bridge.bridge import Bridge
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.rows import row_model
 from dragoman.protocol import messages, models, requests
-from dragoman.protocol.messages import ErrorMessage, Hello, Pong, ResultMessage, SocketLimits, StreamEnded
+from dragoman.protocol.messages import ErrorMessage, Hello, Pong, ResultMessage, SocketLimits, StreamEnded, includes
 from dragoman.protocol.models import Model
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,9 @@ MAX_CONCURRENT_REQUESTS: Final = 16
 # Sessions in the first snapshot of the list, and rows in a snapshot of a session.
 LISTED_SESSIONS: Final = 200
 MAX_SNAPSHOT_ROWS: Final = 5000
+
+# Scope that a client needs to type into a terminal.
+TYPING_SCOPE: Final = requests.REQUESTS[requests.TerminalInput].scope
 
 CAPABILITIES: Final = ("frames", "history", "queue", "terminals", "questions")
 
@@ -206,7 +209,8 @@ class Socket:
 
     def _check_token(self) -> None:
         """Refuse to read or send anything more once the socket's token was revoked."""
-        if not self._bridge.tokens.has(self._caller.token_id):
+        caller = self._caller
+        if not self._bridge.tokens.has(caller.token_id, caller.digest, caller.scope):
             raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device again.")
 
     async def _answer(self, request: requests.Request[Any], execution: asyncio.Task[Model]) -> None:
@@ -355,7 +359,7 @@ class Socket:
                     offset=chunk.offset,
                     data=data,
                     terminal=row,
-                    accepts_input=terminal.has_pty,
+                    accepts_input=terminal.has_pty and includes(self._caller.scope, TYPING_SCOPE),
                     ended=False,
                 )
             else:

@@ -90,10 +90,15 @@ class Tokens:
                 match = token
         return None if match is None or self._has_expired(match) else match
 
-    def has(self, token_id: str) -> bool:
-        """Return whether there is a token with this id: it was not revoked. False where the file is unreadable."""
+    def has(self, token_id: str, digest: str, scope: Scope) -> bool:
+        """Return whether this token still exists, with this scope. False where the file is unreadable.
+
+        The id alone does not tell: a new token may replace one under the same id.
+        """
         try:
-            return any(token.id == token_id for token in self._current().tokens)
+            return any(
+                (token.id, token.digest, token.scope) == (token_id, digest, scope) for token in self._current().tokens
+            )
         except ConfigError:
             return False
 

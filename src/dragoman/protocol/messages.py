@@ -31,7 +31,16 @@ from dragoman.protocol.models import (
 PROTOCOL: Final = 1
 
 Scope: TypeAlias = Literal["view", "prompt", "admin"]
+
+# Each scope includes those before it.
+SCOPES: Final[tuple[Scope, ...]] = ("view", "prompt", "admin")
+
 Stream: TypeAlias = Literal["sessions", "session", "permissions", "terminal", "agents"]
+
+
+def includes(scope: Scope, needed: Scope) -> bool:
+    """Return whether a client with this scope may do what needs the other one."""
+    return SCOPES.index(scope) >= SCOPES.index(needed)
 
 
 class SocketLimits(Model, frozen=True, kw_only=True):
