@@ -32,6 +32,16 @@ def test_without_settings_the_defaults_apply_and_no_folder_is_created(tmp_path: 
     assert settings.agents == {}
 
 
+def test_folders_are_absolute_paths(tmp_path: Path) -> None:
+    write(tmp_path, 'folders = ["/srv/work", "~/projects", "~"]\n')
+    folders = config.load(tmp_path, {"HOME": "/home/me"}).folders
+    assert [str(folder) for folder in folders] == ["/srv/work", "/home/me/projects", "/home/me"]
+    for text in ('"/srv"', "[1]", '["projects"]'):
+        write(tmp_path, f"folders = {text}\n")
+        with pytest.raises(ConfigError, match=r"config\.toml:1: folders is .*; expected a list of absolute paths"):
+            config.load(tmp_path, {})
+
+
 def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
     write(tmp_path, 'agent = "file"\naccess = "full"\nstart_timeout = 1\nclose_timeout = 1\n')
     settings = config.load(

@@ -10,7 +10,8 @@ An invalid setting raises a `ConfigError` that names its source (file and line, 
 is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored.
 
 The tables `[agents.NAME]`, `[[policy]]`, `[guards]` and `[watch]` are passed on as they are; `agents/preset.py`,
-`host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them.
+`host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them. `folders` lists the
+folders in which a client of the server with the scope `prompt` may open sessions.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     policy: Table | list[Table] = {}
     guards: Table = {}
     watch: Table = {}
+    # Beside those in which someone with the scope `admin` has opened a session.
+    folders: tuple[Path, ...] = ()
     document: Document | None = None
     sources: dict[str, str] = {}  # of settings that the file does not set: the page's file, a variable or an option
 
@@ -139,6 +142,7 @@ def load(
     policy: Table | list[Table] = {}
     guards: Table = {}
     watch: Table = {}
+    folders: tuple[Path, ...] = ()
     if document is not None:
         top = KeyPath(document)
         for key, value in document.table.items():
@@ -150,10 +154,12 @@ def load(
                 guards = _table(top / key, key, value)
             elif key == "watch":
                 watch = _table(top / key, key, value)
+            elif key == "folders":
+                folders = _folders(top / key, value, environ)
             elif key in SETTINGS:
                 values[key] = _read_setting(top / key, key, value)
             else:
-                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch"))
+                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", "folders"))
     page_file = folder / SETTINGS_FILE
     if (page_settings := page or _page_settings(page_file)) is not None:
         for key, chosen in page_settings.settings.items():
@@ -175,7 +181,14 @@ def load(
         values[key] = _read_setting(KeyPath(Document(option)), key, value)
         sources[key] = option
     defaults = Config(
-        home=folder, agents=agents, policy=policy, guards=guards, watch=watch, document=document, sources=sources
+        home=folder,
+        agents=agents,
+        policy=policy,
+        guards=guards,
+        watch=watch,
+        folders=folders,
+        document=document,
+        sources=sources,
     )
     return msgspec.structs.replace(defaults, **values)
 
@@ -214,6 +227,22 @@ def _table(path: KeyPath, name: str, value: object) -> Table:
     if not isinstance(value, dict):
         raise path.wrong(name, kind(value), f"a table, written as [{name}]")
     return value
+
+
+def _folders(path: KeyPath, value: object, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    expected = 'a list of absolute paths, such as ["~/projects"]'
+    if not isinstance(value, list):
+        raise path.wrong("folders", kind(value), expected)
+    folders = []
+    for index, text in enumerate(value):
+        if not isinstance(text, str):
+            raise (path / index).wrong("folders", kind(text), expected)
+        in_home = text == "~" or text.startswith("~/")
+        folder = Path(environ.get("HOME") or Path.home(), text[2:]) if in_home else Path(text)
+        if not folder.is_absolute():
+            raise (path / index).wrong("folders", show(text), expected)
+        folders.append(folder)
+    return tuple(folders)
 
 
 def _setting_of_variable(variable: str, text: str) -> str | None:

@@ -2,7 +2,8 @@
 
 DragomanError
 ├── InputError               invalid input: names the field, file or option                         input
-│   └── ConfigError          a config file, preset or environment variable, with file and line      input
+│   ├── ConfigError          a config file, preset or environment variable, with file and line      input
+│   └── ScopeMissing         a client's token has not the scope that this needs                     input
 ├── StartError               the agent's process could not be started                               agent
 │   ├── CommandNotFound      no such program (ENOENT, exit 127); carries the install line
 │   ├── CommandNotExecutable the file exists but cannot be run (EACCES, exit 126, ENOEXEC)
@@ -90,6 +91,10 @@ class ConfigError(InputError):
     def __init__(self, message: str, *, where: str | None = None, guidance: str | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message, guidance=guidance)
         self.where = where
+
+
+class ScopeMissing(InputError):
+    """A client asked for something that only a token with a higher scope may do."""
 
 
 class StartError(DragomanError):

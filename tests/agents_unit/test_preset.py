@@ -15,6 +15,8 @@ from dragoman.config import Config
 from dragoman.document import Document, KeyPath
 from dragoman.errors import ConfigError, InputError
 
+RECORDINGS = Path(__file__).parents[1] / "agents" / "recordings"
+
 NAMES = (
     "claude",
     "cline",
@@ -60,6 +62,18 @@ def test_each_preset_tells_people_what_it_is_and_how_to_get_it(built_in: dict[st
     if id != "demo":
         assert preset.version
         assert preset.env_prefix
+
+
+@pytest.mark.parametrize("id", NAMES)
+def test_the_values_in_which_an_agent_asks_are_values_that_it_has(built_in: dict[str, Preset], id: str) -> None:
+    if id in ("demo", "cline"):  # ours; and one that opens no session without a login
+        return
+    recorded = "".join(file.read_text() for file in sorted((RECORDINGS / id).glob("*.jsonl")))
+    for values in built_in[id].asks_in.values():
+        assert [value for value in values if f'"{value}"' not in recorded] == []
+    assert built_in[id].asks_in["mode"]
+    for unasked in ("bypassPermissions", "acceptEdits", "agent-full-access", "yolo", "auto", "autoEdit", "auto-edit"):
+        assert unasked not in built_in[id].asks_in["mode"]
 
 
 @pytest.mark.parametrize("id", NAMES)
@@ -212,6 +226,8 @@ def test_python_stands_for_our_interpreter_as_a_whole_word(tmp_path: Path) -> No
         ("[agents.claude]\nterminal = 'no'", 2, "agents.claude.terminal is a string; expected true or false"),
         ("[agents.claude]\nalternatives = ['npx x']", 2, "alternatives[0] is a string; expected an array of strings"),
         ("[agents.claude]\nalternatives = [[]]", 2, "alternatives[0] is an array; expected a command line, with"),
+        ("[agents.claude]\nasks_in = ['plan']", 2, "agents.claude.asks_in is an array; expected a table"),
+        ("[agents.claude]\nasks_in.mode = 'plan'", 2, "agents.claude.asks_in.mode is a string; expected an array of"),
         ("[[agents.claude.auth]]\nenv = 'X'", 1, "method missing here"),
         ("[agents.claude]\nauth = 'X'", 2, "auth is a string; expected an array of tables with env and method"),
         ("[[agents.claude.quirks]]\n[[agents.claude.quirks]]", 1, "id and versions and note missing here"),

@@ -17,7 +17,7 @@ COMMANDS = "\n".join(re.findall(r"^```sh\n(.*?)^```$", API.read_text(encoding="u
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the document's commands are for curl")
 async def test_every_command_of_the_api_document_works(tmp_path: Path) -> None:
-    async with served(tmp_path / "home") as server, await server.program("prompt") as program:
+    async with served(tmp_path / "home") as server, await server.program() as program:
         token = program.headers["authorization"].removeprefix("Bearer ")
         env = {"PATH": "/usr/bin:/bin:/usr/local/bin", "URL": await server.url(), "TOKEN": token, "HOME": str(tmp_path)}
         script = f"shopt -s expand_aliases\nset -e\n{COMMANDS}"

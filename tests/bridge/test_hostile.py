@@ -212,7 +212,7 @@ async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_pa
 
 @pytest.mark.usefixtures("unhurried")
 async def test_searches_of_any_kind_are_answered(server: RealServer, tmp_path: Path) -> None:
-    async with server.client("prompt") as talk:
+    async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
         await talk.call("session.prompt", session_id=session_id, text="stream 3")

@@ -18,12 +18,22 @@ from websockets.asyncio.client import connect
 from bridge.serve_process import TIMEOUT_S, dragoman, served
 from dragoman.bridge.listen import ListenAddress
 from dragoman.bridge.tls import FILE_NAME, generated_certificate
+from dragoman.config import make_home
 from dragoman.errors import InputError
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(home: Path, tmp_path: Path) -> Path:
+    """A folder in which clients with the scope `prompt` may open sessions."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (make_home(home) / "config.toml").write_text(f'folders = ["{folder}"]\n')
+    return folder
 
 
 def mode(path: Path) -> int:
@@ -74,9 +84,9 @@ async def test_a_signal_ends_it_cleanly(home: Path, number: signal.Signals) -> N
     assert "no server is running" in err
 
 
-async def test_running_sessions_are_named_and_ended(home: Path, tmp_path: Path) -> None:
+async def test_running_sessions_are_named_and_ended(home: Path, folder: Path) -> None:
     async with served(home) as server, await server.program("prompt") as program:
-        opened = await program.post("/v1/sessions", json={"cwd": str(tmp_path), "agent": "demo"})
+        opened = await program.post("/v1/sessions", json={"cwd": str(folder), "agent": "demo"})
         session = f"/v1/sessions/{opened.json()['session_id']}"
         begun = await program.post(f"{session}/runs", json={"text": "sleep 600"}, headers={"prefer": "respond-async"})
         assert begun.status_code == 202, begun.text
@@ -98,9 +108,9 @@ async def test_the_second_signal_ends_it_at_once(home: Path) -> None:
         assert await server.end(signal.SIGINT, signal.SIGTERM) == 130
 
 
-async def test_a_run_of_the_demo_agent_is_awaited(home: Path, tmp_path: Path) -> None:
+async def test_a_run_of_the_demo_agent_is_awaited(home: Path, folder: Path) -> None:
     async with served(home) as server, await server.program("prompt") as program:
-        opened = await program.post("/v1/sessions", json={"cwd": str(tmp_path), "agent": "demo"})
+        opened = await program.post("/v1/sessions", json={"cwd": str(folder), "agent": "demo"})
         session = f"/v1/sessions/{opened.json()['session_id']}"
         answer = await program.post(f"{session}/runs", json={"text": "hello"})
         assert (answer.status_code, answer.json()["status"]) == (200, "success"), answer.text
@@ -115,9 +125,9 @@ async def test_a_run_of_the_demo_agent_is_awaited(home: Path, tmp_path: Path) ->
         assert (await program.delete(session)).status_code == 403  # that is an admin's
 
 
-async def test_a_busy_session_says_so_or_queues(home: Path, tmp_path: Path) -> None:
+async def test_a_busy_session_says_so_or_queues(home: Path, folder: Path) -> None:
     async with served(home) as server, await server.program("prompt") as program:
-        opened = await program.post("/v1/sessions", json={"cwd": str(tmp_path), "agent": "demo"})
+        opened = await program.post("/v1/sessions", json={"cwd": str(folder), "agent": "demo"})
         session = f"/v1/sessions/{opened.json()['session_id']}"
         begun = await program.post(f"{session}/runs", json={"text": "sleep 600"}, headers={"prefer": "respond-async"})
         assert begun.status_code == 202

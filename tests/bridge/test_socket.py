@@ -217,8 +217,10 @@ async def test_always_is_remembered_and_can_be_revoked(server: RealServer, tmp_p
 
 
 async def test_answering_always_needs_the_scope_admin(server: RealServer, tmp_path: Path) -> None:
-    async with server.client("prompt") as talk:
-        session_id = await opened(talk, tmp_path)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    async with server.client() as admin, server.client("prompt") as talk:
+        session_id = await opened(admin, folder)
         view = await talk.follow(session_id)
         await talk.call("session.prompt", session_id=session_id, text="edit a.txt")
         await talk.wait_for(view, lambda view: bool(view.rows("permissions")))
@@ -226,12 +228,14 @@ async def test_answering_always_needs_the_scope_admin(server: RealServer, tmp_pa
         fields = {"session_id": session_id, "permission_id": permission["id"]}
         refused = await talk.call_refused("permission.answer", **fields, answer="allow", always=True)
         assert refused["kind"] == "forbidden"
-        (option,) = [option for option in permission["options"] if option["kind"] == "allow_always"]
-        await talk.call("permission.answer", **fields, option_id=option["option_id"])
+        options = {option["kind"]: option["option_id"] for option in permission["options"]}
+        refused = await talk.call_refused("permission.answer", **fields, option_id=options["allow_always"])
+        assert refused["kind"] == "forbidden"  # the agent itself would remember it
+        await talk.call("permission.answer", **fields, option_id=options["reject_always"])
         await talk.wait_for(view, lambda view: view.settled)
         (row,) = view.rows("permissions")
-        assert (row["option_id"], row["remembered"]) == (option["option_id"], [])
-        rules = (await talk.call("policy.list", cwd=str(tmp_path)))["rules"]
+        assert (row["option_id"], row["remembered"]) == (options["reject_always"], [])
+        rules = (await talk.call("policy.list", cwd=str(folder)))["rules"]
         assert not [rule for rule in rules if rule["layer"] == "remembered"]
 
 

@@ -293,6 +293,69 @@ def test_our_own_home_is_guarded_wherever_it_is(judge: Any, workspace: Workspace
     assert judge(wants("edit", workspace.cwd / "x"), user=[ALLOW], home=workspace.cwd.parent) == "allow"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat {home}/secrets",
+        "cat ../home/secrets",
+        "cat link/secrets",
+        "tool --file={home}/secrets",
+        "PLACE={home} tool",
+        "echo x > {home}/tokens.json",
+        "cat < {home}/secrets",
+        "cat ~/x",
+        "cat $X",
+        "cat `x`",
+        "cat /h*/x",
+        "cat ../*",
+        "cat > $X",
+        "eval $X",
+        "cd / && cat x",
+        "dragoman token list",
+        "/usr/bin/dragoman token list",
+        "python3 -m dragoman token list",
+        "env DRAGOMAN_HOME=/x tool",
+        "cat .dragoman/policy.toml",
+        "sh -c 'cat {home}/secrets'",
+    ],
+)
+def test_only_an_admin_allows_a_command_that_may_reach_our_home(
+    workspace: Workspace, tmp_path: Path, line: str
+) -> None:
+    home = tmp_path / "home"
+    (workspace.cwd / "link").symlink_to(home)
+    for access in ACCESSES:
+        policy = build_policy(access, user=[ALLOW], home=home)
+        assert policy.admin_reason(runs(line.format(home=home)), workspace)
+
+
+def test_only_an_admin_allows_what_always_needs_approval(workspace: Workspace, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    policy = build_policy("ask", home=home)
+    for request in (
+        wants("edit", home / "tokens.json"),
+        wants("read", home / "secrets"),
+        wants("edit", workspace.cwd / ".git" / "config"),
+        wants("edit", workspace.cwd / ".dragoman" / "policy.toml"),
+        wants("edit"),
+        wants("other", raw_input={"path": str(home / "secrets")}),
+        wants("other", raw_input={"code": f"open('{home}/secrets')"}),
+        runs("ls", raw_input={"command": "ls", "cwd": str(home)}),
+    ):
+        assert policy.admin_reason(request, workspace), request
+
+
+@pytest.mark.parametrize(
+    "line", ["make test", "ls *.py src/*", "git commit -m 'x: y'", "cd src && make", "cat a | wc -l"]
+)
+def test_others_allow_plain_commands_and_edits(workspace: Workspace, tmp_path: Path, line: str) -> None:
+    (workspace.cwd / "src").mkdir(exist_ok=True)
+    policy = build_policy("ask", home=tmp_path / "home")
+    assert policy.admin_reason(runs(line), workspace) is None
+    assert policy.admin_reason(wants("edit", workspace.cwd / "src" / "x.py"), workspace) is None
+    assert policy.admin_reason(wants("fetch", raw_input={"url": "https://example.org"}), workspace) is None
+
+
 # Words
 
 

@@ -24,7 +24,8 @@ class RealServer:
     def __init__(self, home: Path, tls: ssl.SSLContext | None = None) -> None:
         self.home = home
         self.tls = tls
-        make_home(home)
+        # In and below the folder beside the home, clients with the scope `prompt` may open sessions.
+        (make_home(home) / "config.toml").write_text(f'folders = ["{home.parent}"]\n')
         self.tokens = Tokens(home)
         self.port = 0
         self._stack = AsyncExitStack()

@@ -1191,7 +1191,12 @@ export interface AttachedText {
 
 export type Attachment = AttachedFile | AttachedImage | AttachedAudio | AttachedText;
 
-/** Open a session. */
+/**
+ * Open a session.
+ *
+ * The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
+ * which the agent may act without asking, and for a folder that no admin has opened or configured.
+ */
 export interface SessionOpen extends Request {
   type: "session.open";
   /** the default agent where it is left out */
@@ -1212,7 +1217,7 @@ export interface SessionOpen extends Request {
  * Send a prompt.
  *
  * `when` applies while the session is busy: `queue` the prompt, run it `now` (by steering, or by cancelling the current
- * run first), or `refuse` it.
+ * run first), or `refuse` it. A session that only an admin may open so needs the scope `admin` here, too.
  */
 export interface SessionPrompt extends Request {
   type: "session.prompt";
@@ -1276,7 +1281,11 @@ export interface SessionRestart extends Request {
   reload?: boolean;
 }
 
-/** Set one of the agent's options. */
+/**
+ * Set one of the agent's options.
+ *
+ * A value with which the agent may act without asking needs the scope `admin`.
+ */
 export interface SessionSetOption extends Request {
   type: "session.set_option";
   session_id: string;
@@ -1284,7 +1293,11 @@ export interface SessionSetOption extends Request {
   value: string | boolean;
 }
 
-/** Switch the agent's mode. */
+/**
+ * Switch the agent's mode.
+ *
+ * A mode in which the agent may act without asking needs the scope `admin`.
+ */
 export interface SessionSetMode extends Request {
   type: "session.set_mode";
   session_id: string;
@@ -1403,8 +1416,10 @@ export interface WorkspaceTrust extends Request {
 /**
  * Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
  *
- * `always`: from now on, in this workspace; this creates a rule and needs the scope `admin`. `by`: a person or a
- * program decided. `remember`: an option that means "always" creates a rule, too; ignored without the scope `admin`.
+ * `always`: from now on, in this workspace; this creates a rule. `by`: a person or a program decided. `remember`: an
+ * option that means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule,
+ * to allow more than this one request, to allow what always needs approval (Dragoman's own files among it), and to
+ * allow a command of which nobody can know what it does.
  */
 export interface PermissionAnswer extends Request {
   type: "permission.answer";
@@ -1526,7 +1541,11 @@ export interface TokenRevoke extends Request {
   token_id: string;
 }
 
-/** Type into a terminal. `data` is base64. */
+/**
+ * Type into a terminal. `data` is base64.
+ *
+ * No rule judges what is typed, and it may be typed into a shell: so this needs the scope `admin`.
+ */
 export interface TerminalInput extends Request {
   type: "terminal.input";
   session_id: string;
@@ -1573,7 +1592,11 @@ export interface UsageQuery extends Request {
   cwd?: string | null;
 }
 
-/** List files of a session's workspace whose paths match the query, best match first. */
+/**
+ * List files of a session's workspace whose paths match the query, best match first.
+ *
+ * A folder without a session needs the scope `admin`.
+ */
 export interface FilesList extends Request {
   type: "files.list";
   session_id?: string | null;
@@ -1582,7 +1605,11 @@ export interface FilesList extends Request {
   limit?: number;
 }
 
-/** Read lines of a file of a session's workspace. */
+/**
+ * Read lines of a file of a session's workspace.
+ *
+ * With the scope `view` only files that the conversation shows; without `admin` none that a rule denies or asks about.
+ */
 export interface FilesRead extends Request {
   type: "files.read";
   session_id: string;

@@ -23,6 +23,8 @@ said:
     terminal = true                       # whether we offer it terminals; default: true
     shared = false                        # whether one process serves all its sessions in a folder, on a server
     auth = [{ env = "MY_AGENT_KEY", method = "api-key" }]   # log in by this method first where the variable is set
+    asks_in = { mode = ["default"] }      # values of its mode, and of other options, in which it asks before it acts: a
+                                          #   client of the server chooses any other with the scope `admin` only
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
 Changing `command` alone drops the preset's `alternatives`: who names a program wants that one, not a download.
@@ -134,6 +136,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     terminal: bool = True
     shared: bool = False
     auth: tuple[Auth, ...] = ()
+    asks_in: dict[str, tuple[str, ...]] = {}
     quirks: tuple[Quirk, ...] = ()
 
     @property
@@ -370,5 +373,6 @@ _FIELDS: Final[dict[str, Callable[[KeyPath, object], object]]] = {
     "terminal": _flag,
     "shared": _flag,
     "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
+    "asks_in": lambda place, value: {key: _texts(place / key, item) for key, item in _table(place, value).items()},
     "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),
 }

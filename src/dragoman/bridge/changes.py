@@ -1,4 +1,4 @@
-"""The files that a session changed and the commands that it ran. Pure.
+"""The files that a session changed or shows, and the commands that it ran. Pure.
 
 Clients show this summary, and ask for the changes of one file at a time. This module alone decides which diffs count as
 changes.
@@ -109,6 +109,16 @@ def _without_output(row: rows.Terminal) -> Terminal:
     model = row_model(msgspec.structs.replace(row, output=None))
     assert isinstance(model, Terminal)
     return model
+
+
+def shown_files(session_rows: SessionRows) -> set[str]:
+    """The paths of the files that a conversation shows: those that were read or changed in it."""
+    paths = {change.diff.path for change in _changes(session_rows)}
+    paths.update(call.path for call in session_rows.file_calls if call.status == "done")
+    for call in session_rows.tool_calls:
+        if call.status == "completed":
+            paths.update(location.path for location in call.locations)
+    return paths
 
 
 # -- which diffs are changes

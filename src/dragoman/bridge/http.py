@@ -300,6 +300,7 @@ class Api:
 
     async def _run(self, http_request: HttpRequest) -> Response:
         caller = await self._auth.caller(http_request)
+        caller.require(_RUN.scope, _RUN.name)  # before the stream tells whether there is such a session
         prompt = cast("SessionPrompt", await self._read(_RUN, http_request))
         wait_s = preferred_wait(http_request)
         if wait_s == 0:

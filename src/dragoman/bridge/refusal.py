@@ -16,6 +16,7 @@ from dragoman.errors import (
     DragomanError,
     InputError,
     RequestTimeout,
+    ScopeMissing,
     SessionBusy,
     SessionClosed,
     StartError,
@@ -77,6 +78,8 @@ def refusal_of(error: Exception) -> Refusal:
     match error:
         case Refusal():
             return error
+        case ScopeMissing():
+            kind = "forbidden"
         case NotTheOwner() | SessionBusy() | SessionClosed():
             kind = "conflict"
         case CapabilityMissing():

@@ -22,6 +22,7 @@ from dragoman.hub.hub import Hub
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.rows import SessionRows
+from dragoman.protocol.messages import includes
 from dragoman.protocol.models import AgentItem, Model
 from dragoman.protocol.requests import Request
 from dragoman.protocol.results import SessionOpened
@@ -125,6 +126,11 @@ class Services:
         """All rows of a session; a `Refusal` where there is none."""
         await self.session_row(session_id)
         return await self.journal.rows(session_id)
+
+    async def check_folders(self, caller: Caller, *folders: str) -> None:
+        """Raise a `ScopeMissing` where the caller may not work in one of these folders; they need not exist."""
+        if not includes(caller.scope, "admin"):
+            await self.hub.check_folders(caller.scope, folders)
 
     async def opened(self, session_id: str) -> SessionOpened:
         """The result of a request that opened this session."""

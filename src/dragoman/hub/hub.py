@@ -21,12 +21,13 @@ import msgspec
 
 from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.config import Config, load, make_home
-from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.errors import DragomanError, InputError, ScopeMissing, SessionBusy, SessionClosed
 from dragoman.host.permission import answer_later
 from dragoman.hub import commands
-from dragoman.hub.commands import Outcome
+from dragoman.hub.commands import FORBIDDEN, Outcome, SentCommand
 from dragoman.hub.identity import HEARTBEAT_S, is_alive, this_process, with_heartbeat
 from dragoman.hub.owned_session import OwnedSession
+from dragoman.hub.scopes import acting_reason, folder_reason, opening_reason, require_admin, session_reason
 from dragoman.journal import journal_path
 from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
@@ -38,6 +39,7 @@ from dragoman.journal.search_documents import SearchHit, SearchQuery
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
+from dragoman.protocol.messages import Scope, includes
 from dragoman.record import notes
 from dragoman.session.client import Agent, Continuing, LocalClient, Opening, RuntimePool, client_from_options
 from dragoman.session.handle import config_of_handle, read_handle, resumed_config, with_servers
@@ -170,10 +172,18 @@ class Hub:
     # -- sessions that are driven by commands
 
     async def start_session(
-        self, agent: Agent | None, config: SessionConfig, session_id: str | None = None
+        self, agent: Agent | None, config: SessionConfig, session_id: str | None = None, scope: Scope = "admin"
     ) -> OwnedSession:
-        """Open a new session and own it until `close_session`. Commands answer what it asks."""
+        """Open a new session and own it until `close_session`. Commands answer what it asks.
+
+        `scope` is that of the client that wants it; `ScopeMissing` where that is too low.
+        """
         session_id = session_id or new_id()
+        if not includes(scope, "admin"):
+            await self.check_folders(scope, config.workspace.folders)
+            named = agent if isinstance(agent, str) else None
+            require_admin(scope, opening_reason(named, config, load(self._config.home)))
+        config = msgspec.structs.replace(config, opened_by=scope)
         client = self._client()
         async with self._exclusively(session_id):
             if session_id in self.owned_sessions:
@@ -183,16 +193,18 @@ class Hub:
             return owned
 
     async def continue_session(
-        self, session_id: str, how: Continuing = "resume", *, anyway: bool = True
+        self, session_id: str, how: Continuing = "resume", *, anyway: bool = True, scope: Scope = "admin"
     ) -> OwnedSession:
         """Continue a session of the journal here. One that is owned already has its agent ended first; without `anyway`
-        it is left as it is while it is connected."""
+        it is left as it is while it is connected. `ScopeMissing` where a client with this scope may not continue it."""
         session_id = (await self.find(session_id)).id
         client = self._client()
         async with self._exclusively(session_id):
             previous = self.owned_sessions.get(session_id)
             if previous is not None and previous.connection == "connected" and not anyway:
                 return previous
+            if not includes(scope, "admin"):
+                await self._check_continuing(session_id, scope)
             if previous is not None:
                 await previous.close()
             row = await self.journal.session(session_id)  # as it is now
@@ -206,8 +218,27 @@ class Hub:
             await self._finish_opening(owned, client.resume(handle, config, how, restart=previous is not None))
             return owned
 
-    async def fork_session(self, session_id: str, fork_id: str | None = None) -> OwnedSession:
-        """Open a second session that begins with all that this one knows, with an agent of its own."""
+    async def check_folders(self, scope: Scope, folders: Sequence[str | Path]) -> None:
+        """Raise `ScopeMissing` where a client with this scope may not have a session in one of these folders."""
+        reason = folder_reason(folders, await self.journal.sessions(), load(self._config.home))
+        require_admin(scope, reason, "Have an admin open a session there, or add it to `folders` in config.toml.")
+
+    async def _check_continuing(self, session_id: str, scope: Scope) -> None:
+        row = await self.journal.session(session_id)
+        if row is None or row.handle is None:
+            return  # it is refused for that
+        handle = read_handle(row.handle)
+        folders = [Path(folder) for folder in (handle.cwd, *handle.additional)]
+        await self.check_folders(scope, folders)
+        require_admin(scope, session_reason(handle, folders, load(self._config.home)))
+
+    async def fork_session(
+        self, session_id: str, fork_id: str | None = None, *, scope: Scope = "admin"
+    ) -> OwnedSession:
+        """Open a second session that begins with all that this one knows, with an agent of its own.
+
+        `ScopeMissing` where a client with this scope may not continue the session.
+        """
         fork_id = fork_id or new_id()
         client = self._client()
         async with self._exclusively(fork_id):
@@ -218,8 +249,11 @@ class Hub:
                 raise InputError(f"session {fork_id} is open already")
             owned.session.capabilities().require("fork", "fork a session")
             session = owned.session
+            if not includes(scope, "admin"):
+                await self.check_folders(scope, session.config.workspace.folders)
+                require_admin(scope, acting_reason(session, load(self._config.home)))
             fork = self._own(fork_id)
-            config = _answered_by_commands(session.config)
+            config = msgspec.structs.replace(_answered_by_commands(session.config), opened_by=scope)
             await self._finish_opening(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
             return fork
 
@@ -266,14 +300,15 @@ class Hub:
 
     # -- commands
 
-    async def command(self, command: commands.Command) -> Outcome:
+    async def command(self, command: commands.Command, scope: Scope = "admin") -> Outcome:
         """Have the owner of the session carry out a command. The same id again does nothing, and has the same outcome.
 
         Raises what it was refused for; `InputError` where the id was used for another command; `SessionClosed` where
-        no process has the session open.
+        no process has the session open; `ScopeMissing` where a client with this scope may not do it.
         """
         session_id = command.session_id
-        body = commands.encode(command)
+        sent = SentCommand(command, scope)
+        body = commands.encode(sent)
         stored = InboxCommand(
             id=command.command_id or uuid.uuid4().hex, session_id=session_id, at=self._clock.time(), body=body
         )
@@ -284,7 +319,7 @@ class Hub:
         except SessionBusy as error:
             is_ours, busy = False, error
         if owned is not None and is_ours:
-            outcome = await owned.send(stored, command)
+            outcome = await owned.send(stored, sent)
             if outcome is not None:
                 return outcome
         earlier = await self.journal.command_state(stored.id)
@@ -321,6 +356,8 @@ class Hub:
                     raise InputError(f"session {session_id} was deleted")
                 if state.outcome == "done":
                     return msgspec.json.decode(state.detail or "{}", type=Outcome)
+                if state.outcome == FORBIDDEN:
+                    raise ScopeMissing(state.detail or "it needs a higher scope")
                 if state.outcome is not None:
                     raise InputError(state.detail or "it was refused")
                 now = self._clock.monotonic()

@@ -12,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
-from dragoman.host.permission import PermissionAnswer, Reply
+from dragoman.errors import DragomanError, InputError, ScopeMissing, SessionBusy, SessionClosed
 from dragoman.hub import commands
-from dragoman.hub.commands import Outcome, request_parts
+from dragoman.hub.commands import FORBIDDEN, Outcome, SentCommand, reply_to, request_parts
+from dragoman.hub.scopes import check_attachment, check_command
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
+from dragoman.protocol.messages import Scope, includes
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.run import Run
 from dragoman.session.run_queue import PromptQueue
@@ -39,17 +41,15 @@ MAX_QUEUED_PROMPTS: Final = 100
 
 LEFT_BEHIND: Final = "the process that had the session ended before this was done"
 
-# The kinds of option that an answer takes, in order; with `always` the other way round.
-_OPTION_KINDS: Final = {"allow": ("allow_once", "allow_always"), "reject": ("reject_once", "reject_always")}
-
 
 class QueuedPrompt(msgspec.Struct, frozen=True):
     """A prompt that waits until the session is free. `id` is its command's; `changes` are the ids of the commands that
-    edited or moved it, which get their receipts with it."""
+    edited or moved it, which get their receipts with it. `scope` is the lowest of all clients that wrote it."""
 
     id: str
     prompt: requests.SessionPrompt
     time: float
+    scope: Scope
     how: Literal["started", "cancelled_first"] = "started"
     changes: tuple[str, ...] = ()
 
@@ -76,7 +76,7 @@ class OwnedSession:
         self._home = home
         self._on_change = on_change
         self._watched_run: Run | None = None  # the run after which the queue goes on
-        self._early_prompts: dict[str, requests.SessionPrompt] = {}  # sent while the session was being opened
+        self._early_prompts: dict[str, SentCommand] = {}  # sent while the session was being opened
         # Of the commands that are being carried out, by id; None where the id was used before.
         self._outcomes: dict[str, asyncio.Future[Outcome | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -170,20 +170,20 @@ class OwnedSession:
                 return Outcome()
         return None
 
-    async def send(self, stored: InboxCommand, command: commands.Command) -> Outcome | None:
+    async def send(self, stored: InboxCommand, sent: SentCommand) -> Outcome | None:
         """Store a command of this process in the inbox and carry it out. None where its id was used before."""
         if stored.id in self._outcomes:
             return None
         if self.session is None:
-            return await self._send_early(stored, command)
+            return await self._send_early(stored, sent)
         if self.epoch is None:
             raise self._closed_error()
         pending = self._expect(stored.id)
         # In a task: a caller that gives up must not leave a command that was stored and is not carried out.
-        self._start_task(self._store_and_carry_out(stored, command, self.epoch))
+        self._start_task(self._store_and_carry_out(stored, sent, self.epoch))
         return await asyncio.shield(pending)
 
-    async def _store_and_carry_out(self, stored: InboxCommand, command: commands.Command, epoch: int) -> None:
+    async def _store_and_carry_out(self, stored: InboxCommand, sent: SentCommand, epoch: int) -> None:
         pending = self._outcomes[stored.id]
         try:
             # Stored as taken by us: it is read from the inbox only if this process dies before its receipt.
@@ -195,24 +195,24 @@ class OwnedSession:
                 raise
             return
         if is_new:
-            await self._carry_out(stored, command)
+            await self._carry_out(stored, sent)
         else:
             self._outcomes.pop(stored.id, None)
             if not pending.done():
                 pending.set_result(None)
 
-    async def _send_early(self, stored: InboxCommand, command: commands.Command) -> Outcome | None:
+    async def _send_early(self, stored: InboxCommand, sent: SentCommand) -> Outcome | None:
         """Queue a prompt for a session that is being opened. `_take_over` takes it from the inbox."""
-        assert isinstance(command, requests.SessionPrompt)
+        assert isinstance(sent.command, requests.SessionPrompt)
         is_first = stored.id not in self._early_prompts
         if is_first:
-            self._early_prompts[stored.id] = command
+            self._early_prompts[stored.id] = sent
         if not await self._journal_client.journal.send_command(stored):
             if is_first:
                 self._early_prompts.pop(stored.id, None)
             return None
         if self.session is None:
-            self.queue.add(stored.id, QueuedPrompt(stored.id, command, stored.at))
+            self.queue.add(stored.id, QueuedPrompt(stored.id, sent.command, stored.at, sent.scope))
             return Outcome(queued_id=stored.id, how="queued")
         pending = self._expect(stored.id)
         await self.drain()  # it was opened meanwhile, and the inbox perhaps looked at before
@@ -246,17 +246,19 @@ class OwnedSession:
             return []
         return list(await self._journal_client.journal.take_commands(self.id, epoch))
 
-    async def _carry_out(
-        self, stored: InboxCommand, command: commands.Command | None, *, left_behind: bool = False
-    ) -> None:
-        """Carry out a command; it is read from the inbox only where another process sent it (`command` is None)."""
+    async def _carry_out(self, stored: InboxCommand, sent: SentCommand | None, *, left_behind: bool = False) -> None:
+        """Carry out a command; it is read from the inbox only where another process sent it (`sent` is None)."""
         pending = self._expect(stored.id)
         try:
-            command = command or commands.decode(stored.body)
+            sent = sent or commands.decode(stored.body)
+            command = sent.command
+            if not left_behind:
+                check_command(self._open_session(), command, sent.scope, self._home)
             if isinstance(command, requests.SessionPrompt):
-                outcome = await self._prompt(stored, command, left_behind=left_behind)
+                queued = QueuedPrompt(stored.id, command, stored.at, sent.scope)
+                outcome = await self._prompt(queued, left_behind=left_behind)
             elif isinstance(command, requests.QueueEdit | requests.QueueMove):
-                outcome = self._change_queue(stored.id, command)
+                outcome = self._change_queue(stored.id, command, sent.scope)
             else:
                 outcome = await self._execute(command, left_behind=left_behind)
                 await self._receipt(stored.id, "done", outcome)
@@ -266,7 +268,7 @@ class OwnedSession:
         except Exception as error:
             if not isinstance(error, DragomanError):
                 logger.exception("session %s: a command failed", self.id)
-            await self._receipt(stored.id, "refused", error)
+            await self._receipt(stored.id, _refusal(error), error)
             _fail(pending, error)
         else:
             if not pending.done():
@@ -335,24 +337,24 @@ class OwnedSession:
 
     # -- prompts and the queue
 
-    def _change_queue(self, command_id: str, command: requests.QueueEdit | requests.QueueMove) -> Outcome:
+    def _change_queue(self, command_id: str, command: requests.QueueEdit | requests.QueueMove, scope: Scope) -> Outcome:
         """Edit or move a prompt. The command gets its receipt with the prompt: until then the inbox holds both."""
         queued = self.queue[command.queued_id]
         queued = msgspec.structs.replace(queued, changes=(*queued.changes, command_id))
         if isinstance(command, requests.QueueEdit):
             prompt = msgspec.structs.replace(queued.prompt, text=command.text)
-            queued = msgspec.structs.replace(queued, prompt=prompt)
+            lowest = scope if includes(queued.scope, scope) else queued.scope
+            queued = msgspec.structs.replace(queued, prompt=prompt, scope=lowest)
         self.queue.edit(queued.id, queued)
         if isinstance(command, requests.QueueMove):
             self.queue.move(queued.id, command.to)
         return Outcome()
 
-    async def _prompt(self, stored: InboxCommand, prompt: requests.SessionPrompt, *, left_behind: bool) -> Outcome:
-        queued = QueuedPrompt(stored.id, prompt, stored.at)
+    async def _prompt(self, queued: QueuedPrompt, *, left_behind: bool) -> Outcome:
         if left_behind:
             self.queue.add(queued.id, queued)
             self.queue.paused = True
-            return Outcome(queued_id=stored.id, how="queued")
+            return Outcome(queued_id=queued.id, how="queued")
         session = self._open_session()
         if session.failure is not None:
             raise session.failure
@@ -360,22 +362,25 @@ class OwnedSession:
             if session.active is None and (self.queue.paused or not self.queue):
                 return await self._begin(queued)
         self.queue.check_room()
-        if prompt.when == "refuse":
+        if queued.prompt.when == "refuse":
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
             )
         self._continue_after(session.active)
-        if prompt.when == "queue":
+        if queued.prompt.when == "queue":
             self.queue.add(queued.id, queued)
-            return Outcome(queued_id=stored.id, how="queued")
+            return Outcome(queued_id=queued.id, how="queued")
         self.queue.add(queued.id, msgspec.structs.replace(queued, how="cancelled_first"), first=True)
         self.queue.paused = False
         await session.cancel()
-        return Outcome(queued_id=stored.id, how="cancelled_first")
+        return Outcome(queued_id=queued.id, how="cancelled_first")
 
     async def _begin(self, queued: QueuedPrompt) -> Outcome:
         session = self._open_session()
-        parts = await request_parts(queued.prompt, session.config.workspace, self._home)
+        workspace = session.config.workspace
+        check_file = partial(check_attachment, workspace=workspace, scope=queued.scope, home=self._home)
+        parts = await request_parts(queued.prompt, workspace, self._home, check_file)
+        check_command(session, queued.prompt, queued.scope, self._home)  # as the session is now
         run = session.begin(parts, run_id=queued.prompt.run_id)
         outcome = Outcome(run_id=run.id, how=queued.how)
         self.queue.paused = False
@@ -425,7 +430,7 @@ class OwnedSession:
                         self.error = error
                     else:
                         logger.exception("session %s: a queued prompt could not be sent", self.id)
-                    await self._receipt(queued.id, "refused", error, changes=queued.changes)
+                    await self._receipt(queued.id, _refusal(error), error, changes=queued.changes)
                 self._on_change()
 
     # -- tasks
@@ -439,32 +444,6 @@ class OwnedSession:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("session %s: %s", self.id, error, exc_info=error)
-
-
-def reply_to(session: Session, command: requests.PermissionAnswer) -> Reply:
-    """Return the answer that a command means. `InputError` where there is no such request, or no option for it."""
-    row = session.fold.permissions.get(command.permission_id)
-    if row is None:
-        raise InputError(f"session {session.id} was never asked {command.permission_id!r}")
-    if command.option_id is not None:
-        option = next((option for option in row.options if option.option_id == command.option_id), None)
-        if option is None:
-            raise InputError(f"there is no option {command.option_id!r}", guidance="Choose one of the agent's options.")
-        always = command.remember and (command.always or option.kind.endswith("_always"))
-        return PermissionAnswer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
-    if command.answer is None:
-        raise InputError("an answer is needed: option_id, or answer")
-    if command.answer == "cancel":
-        return None
-    kinds = _OPTION_KINDS[command.answer]
-    for kind in reversed(kinds) if command.always else kinds:
-        for option in row.options:
-            if option.kind == kind:
-                allowed = command.answer == "allow"
-                return PermissionAnswer("selected", option.option_id, allowed=allowed, always=command.always)
-    if command.answer == "reject":
-        return PermissionAnswer("cancelled", always=command.always)
-    raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
 
 
 async def answer_question(session: Session, command: requests.QuestionAnswer) -> bool:
@@ -491,6 +470,11 @@ def _receipt_detail(detail: Outcome | Exception) -> str:
             return str(detail)
         case _:
             return "something went wrong inside Dragoman"
+
+
+def _refusal(error: Exception) -> str:
+    """Return the outcome of a command that failed so."""
+    return FORBIDDEN if isinstance(error, ScopeMissing) else "refused"
 
 
 def _fail(outcome: asyncio.Future[Outcome | None], error: Exception) -> None:

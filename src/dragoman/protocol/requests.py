@@ -2,7 +2,8 @@
 
 A request is a class: its tag is its name on the wire, its fields are its parameters, the type argument of its base is
 its result, and `@declare` adds the scope that it needs, its HTTP route if it has one, and whether it changes something.
-The first paragraph of the docstring is its summary.
+The first paragraph of the docstring is its summary. Some values, and some sessions, need the scope `admin` whatever the
+request: `hub.scopes` has those.
 """
 
 from __future__ import annotations
@@ -201,7 +202,11 @@ class SettingOptions(TypedDict, total=False):
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))
 class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=True, kw_only=True):
-    """Open a session."""
+    """Open a session.
+
+    The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
+    which the agent may act without asking, and for a folder that no admin has opened or configured.
+    """
 
     agent: str | None = None  # the default agent where it is left out
     cwd: str
@@ -221,7 +226,7 @@ class SessionPrompt(Request[results.PromptAccepted], tag="session.prompt", froze
     """Send a prompt.
 
     `when` applies while the session is busy: `queue` the prompt, run it `now` (by steering, or by cancelling the
-    current run first), or `refuse` it.
+    current run first), or `refuse` it. A session that only an admin may open so needs the scope `admin` here, too.
     """
 
     session_id: str
@@ -290,7 +295,10 @@ class SessionRestart(Request[results.SessionOpened], tag="session.restart", froz
 
 @declare("prompt", inbox=True, route=Route("POST", SESSION + "/options/{option_id}"))
 class SessionSetOption(Request[results.Done], tag="session.set_option", frozen=True, kw_only=True):
-    """Set one of the agent's options."""
+    """Set one of the agent's options.
+
+    A value with which the agent may act without asking needs the scope `admin`.
+    """
 
     session_id: str
     option_id: str
@@ -299,7 +307,10 @@ class SessionSetOption(Request[results.Done], tag="session.set_option", frozen=T
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/mode"))
 class SessionSetMode(Request[results.Done], tag="session.set_mode", frozen=True, kw_only=True):
-    """Switch the agent's mode."""
+    """Switch the agent's mode.
+
+    A mode in which the agent may act without asking needs the scope `admin`.
+    """
 
     session_id: str
     mode: str
@@ -437,8 +448,10 @@ class WorkspaceTrust(Request[results.WorkspaceTrusted], tag="workspace.trust", f
 class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", frozen=True, kw_only=True):
     """Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
 
-    `always`: from now on, in this workspace; this creates a rule and needs the scope `admin`. `by`: a person or a
-    program decided. `remember`: an option that means "always" creates a rule, too; ignored without the scope `admin`.
+    `always`: from now on, in this workspace; this creates a rule. `by`: a person or a program decided. `remember`: an
+    option that means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule,
+    to allow more than this one request, to allow what always needs approval (Dragoman's own files among it), and to
+    allow a command of which nobody can know what it does.
     """
 
     session_id: str
@@ -576,9 +589,12 @@ class TokenRevoke(Request[results.KnownTokens], tag="token.revoke", frozen=True,
     token_id: str
 
 
-@declare("prompt")
+@declare("admin")
 class TerminalInput(Request[results.Done], tag="terminal.input", frozen=True, kw_only=True):
-    """Type into a terminal. `data` is base64."""
+    """Type into a terminal. `data` is base64.
+
+    No rule judges what is typed, and it may be typed into a shell: so this needs the scope `admin`.
+    """
 
     session_id: str
     terminal_id: str
@@ -628,9 +644,12 @@ class UsageQuery(Request[results.UsageReport], tag="usage", frozen=True, kw_only
     cwd: str | None = None
 
 
-@declare("view")
+@declare("prompt", changes=False)
 class FilesList(Request[results.FileMatches], tag="files.list", frozen=True, kw_only=True):
-    """List files of a session's workspace whose paths match the query, best match first."""
+    """List files of a session's workspace whose paths match the query, best match first.
+
+    A folder without a session needs the scope `admin`.
+    """
 
     session_id: str | None = None
     cwd: str | None = None
@@ -640,7 +659,10 @@ class FilesList(Request[results.FileMatches], tag="files.list", frozen=True, kw_
 
 @declare("view")
 class FilesRead(Request[results.FileText], tag="files.read", frozen=True, kw_only=True):
-    """Read lines of a file of a session's workspace."""
+    """Read lines of a file of a session's workspace.
+
+    With the scope `view` only files that the conversation shows; without `admin` none that a rule denies or asks about.
+    """
 
     session_id: str
     path: str

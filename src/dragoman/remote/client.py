@@ -105,6 +105,7 @@ class Client:
             if name in fields:
                 _check_local_only(name, fields.pop(name))
         workspace = fields.pop("workspace")
+        del fields["opened_by"]  # the server knows it by the token
         return await self.open_session(agent, cwd=workspace.cwd, additional=workspace.additional, **fields)
 
     async def resume(

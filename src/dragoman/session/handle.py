@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.protocol.messages import Scope
 from dragoman.record.fold import SessionFold
 from dragoman.session.options import (
     AGENT_CATEGORIES,
@@ -60,6 +61,7 @@ class SessionHandle(StoredSettings, frozen=True, kw_only=True):
     system_prompt_sent: bool = False
     title: str | None = None
     secrets: tuple[str, ...] = ()
+    opened_by: Scope = "admin"
 
     def secret_servers(self) -> list[str]:
         """Return the names of the MCP servers that have to be passed again."""
@@ -111,7 +113,9 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
             guidance="Pass them again, in the config.",
         )
     return SessionConfig(
-        workspace=Workspace(handle.cwd, handle.additional), **settings_in(handle, without=AGENT_SETTINGS)
+        workspace=Workspace(handle.cwd, handle.additional),
+        opened_by=handle.opened_by,
+        **settings_in(handle, without=AGENT_SETTINGS),
     )
 
 
@@ -145,6 +149,7 @@ def handle_of(
         system_prompt_sent=system_prompt_sent,
         title=fold.title,
         secrets=tuple(secrets),
+        opened_by=config.opened_by,
         **{**settings_in(config), **agent_settings(fold), "mcp_servers": open_servers},
     )
 

@@ -23,6 +23,7 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
+from dragoman.protocol.messages import Scope
 from dragoman.protocol.requests import SessionSettings, SettingOptions
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
@@ -100,6 +101,7 @@ class SessionConfig(StoredSettings, frozen=True, kw_only=True):
     buffers: Buffers | None = None  # what an editor has open and not saved
     file_handler: FileHandler | None = None  # serves `fs/*` in our place, where the spec offers them
     terminal_handler: TerminalHandler | None = None  # the same for `terminal/*`
+    opened_by: Scope = "admin"  # the scope of the client that opened it; a program on this machine has all of them
 
     def __post_init__(self) -> None:
         workspace: object = self.workspace

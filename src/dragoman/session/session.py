@@ -321,6 +321,10 @@ class Session:
         row = self._permission(permission_id)
         return self._host.permissions.get(row.request_id) if row.outcome == "pending" else None
 
+    def admin_reason(self, request: PermissionRequest) -> str | None:
+        """Return why only a client with the scope `admin` may allow a request; None where others may, too."""
+        return self._rules.admin_reason(request)
+
     async def answer_permission(
         self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
     ) -> bool:

@@ -17,7 +17,7 @@ from dragoman.bridge.changes import changes_summary, file_diffs
 from dragoman.bridge.refusal import Refusal, existing_folder
 from dragoman.bridge.rows import form_of, newest_rows, row_model
 from dragoman.bridge.services import Services, handles
-from dragoman.config import ACCESS, load
+from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.host.policy.access import parse_access
 from dragoman.hub import commands
@@ -52,21 +52,16 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
     session_id = _id_for(request.command_id)
     if await services.journal.session(session_id) is not None:
         return await services.opened(session_id)
+    await services.check_folders(caller, request.cwd, *request.additional)  # before it tells whether they exist
     settings = load(services.config.home)
     access = parse_access(request.access or settings.access)
-    if ACCESS.index(access) > ACCESS.index(settings.access):
-        caller.require("admin", f"a session with more access than {settings.access!r}")
-    if request.agent is not None and "://" in request.agent:
-        caller.require("admin", "an agent at an address of your choice")
-    if request.network or request.web_search:
-        caller.require("admin", "a session that may use the network without asking")
     config = SessionConfig(
         workspace=Workspace(
             existing_folder(request.cwd), [existing_folder(folder, "additional") for folder in request.additional]
         ),
         **{**settings_in(request), "access": access},
     )
-    owned = await services.hub.start_session(request.agent or settings.agent, config, session_id)
+    owned = await services.hub.start_session(request.agent or settings.agent, config, session_id, caller.scope)
     return await services.opened(owned.id)
 
 
@@ -76,28 +71,28 @@ def _id_for(command_id: str | None) -> str:
 
 
 async def _resume(
-    services: Services, session_id: str, how: Continuing, *, restart: bool = True
+    services: Services, session_id: str, how: Continuing, caller: Caller, *, restart: bool = True
 ) -> results.SessionOpened:
     await services.session_row(session_id)
-    await services.hub.continue_session(session_id, how, anyway=restart)
+    await services.hub.continue_session(session_id, how, anyway=restart, scope=caller.scope)
     return await services.opened(session_id)
 
 
 @handles(requests.SessionLoad)
 async def load_session(services: Services, request: requests.SessionLoad, caller: Caller) -> results.SessionOpened:
-    return await _resume(services, request.session_id, "load")
+    return await _resume(services, request.session_id, "load", caller)
 
 
 @handles(requests.SessionResume)
 async def resume_session(services: Services, request: requests.SessionResume, caller: Caller) -> results.SessionOpened:
-    return await _resume(services, request.session_id, "resume", restart=False)
+    return await _resume(services, request.session_id, "resume", caller, restart=False)
 
 
 @handles(requests.SessionRestart)
 async def restart_session(
     services: Services, request: requests.SessionRestart, caller: Caller
 ) -> results.SessionOpened:
-    return await _resume(services, request.session_id, "resume" if request.reload else "new")
+    return await _resume(services, request.session_id, "resume" if request.reload else "new", caller)
 
 
 @handles(requests.SessionFork)
@@ -105,7 +100,7 @@ async def fork_session(services: Services, request: requests.SessionFork, caller
     await services.session_row(request.session_id)
     fork_id = _id_for(request.command_id)
     if await services.journal.session(fork_id) is None:
-        await services.hub.fork_session(request.session_id, fork_id)
+        await services.hub.fork_session(request.session_id, fork_id, scope=caller.scope)
     return await services.opened(fork_id)
 
 
@@ -115,7 +110,7 @@ async def close_session(services: Services, request: requests.SessionClose, call
     if request.session_id in services.hub.owned_sessions:
         await services.hub.close_session(request.session_id)
     else:
-        await _command(services, request)
+        await _command(services, request, caller)
     return results.Done()
 
 
@@ -130,19 +125,19 @@ async def delete_session(services: Services, request: requests.SessionDelete, ca
 # -- commands to the owner of a session
 
 
-async def _command(services: Services, command: commands.Command) -> Outcome:
+async def _command(services: Services, command: commands.Command, caller: Caller) -> Outcome:
     await services.session_row(command.session_id)
-    return await services.hub.command(command)
+    return await services.hub.command(command, caller.scope)
 
 
-async def _prompt(services: Services, command: commands.Command) -> results.PromptAccepted:
-    outcome = await _command(services, command)
+async def _prompt(services: Services, command: commands.Command, caller: Caller) -> results.PromptAccepted:
+    outcome = await _command(services, command, caller)
     return results.PromptAccepted(run_id=outcome.run_id, queued_id=outcome.queued_id, how=outcome.how or "started")
 
 
 @handles(requests.SessionPrompt)
 async def send_prompt(services: Services, request: requests.SessionPrompt, caller: Caller) -> results.PromptAccepted:
-    return await _prompt(services, request)
+    return await _prompt(services, request, caller)
 
 
 @handles(requests.QueueAdd)
@@ -153,16 +148,16 @@ async def queue_prompt(services: Services, request: requests.QueueAdd, caller: C
         text=request.text,
         attachments=request.attachments,
     )
-    return await _prompt(services, prompt)
+    return await _prompt(services, prompt, caller)
 
 
 @handles(requests.QueueSend)
 async def send_queued(services: Services, request: requests.QueueSend, caller: Caller) -> results.PromptAccepted:
-    return await _prompt(services, request)
+    return await _prompt(services, request, caller)
 
 
 async def carry_out(services: Services, request: commands.Command, caller: Caller) -> results.Done:
-    await _command(services, request)
+    await _command(services, request, caller)
     return results.Done()
 
 
@@ -181,7 +176,7 @@ async def answer_permission(
     if request.always:
         caller.require("admin", "answering with a rule for the future")
     may_remember = request.remember and caller.scope == "admin"
-    outcome = await _command(services, msgspec.structs.replace(request, remember=may_remember))
+    outcome = await _command(services, msgspec.structs.replace(request, remember=may_remember), caller)
     return results.AnswerResult(accepted=outcome.accepted)
 
 
@@ -190,7 +185,7 @@ async def answer_question(services: Services, request: requests.QuestionAnswer, 
     question = services.listing.pending_question(request.session_id, request.question_id)
     if question is not None and request.action == "accept":
         _check_answer(question, request.content or {})
-    return results.AnswerResult(accepted=(await _command(services, request)).accepted)
+    return results.AnswerResult(accepted=(await _command(services, request, caller)).accepted)
 
 
 def _check_answer(question: rows.Question, content: dict[str, Any]) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from dragoman.bridge.auth import Caller
+from dragoman.bridge.changes import shown_files
 from dragoman.bridge.refusal import Refusal, existing_folder
 from dragoman.bridge.services import Services, handles
 from dragoman.config import load
-from dragoman.errors import InputError
-from dragoman.host.files import read_text
+from dragoman.errors import InputError, ScopeMissing
+from dragoman.host.files import locate, read_text
 from dragoman.host.policy.remembered import Remembered, RememberedRule
 from dragoman.host.policy.rulebook import rule_sources, trust, untrust, workspace_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.commands import is_within
+from dragoman.hub.scopes import reading_reason, require_admin
 from dragoman.protocol import requests, results
+from dragoman.protocol.messages import includes
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 from dragoman.workspace.listing import list_folder, rank_paths
@@ -78,6 +82,7 @@ async def trust_workspace(
 async def list_rules(services: Services, request: requests.PolicyList, caller: Caller) -> results.PolicyRules:
     if request.cwd is not None and all(item.cwd != request.cwd for item in services.listing.all_items()):
         caller.require("prompt", "looking at a folder without a session")
+        await services.check_folders(caller, request.cwd)
     return await asyncio.to_thread(_rules, services, request.cwd)
 
 
@@ -154,7 +159,9 @@ async def _workspace(services: Services, session_id: str) -> Workspace:
 @handles(requests.FilesList)
 async def list_files(services: Services, request: requests.FilesList, caller: Caller) -> results.FileMatches:
     if request.session_id is not None:
-        cwd = (await _workspace(services, request.session_id)).cwd
+        workspace = await _workspace(services, request.session_id)
+        await services.check_folders(caller, *map(str, workspace.folders))
+        cwd = workspace.cwd
     elif request.cwd is not None:
         caller.require("admin", "listing a folder without a session")
         cwd = existing_folder(request.cwd)
@@ -170,9 +177,15 @@ async def list_files(services: Services, request: requests.FilesList, caller: Ca
 async def read_file(services: Services, request: requests.FilesRead, caller: Caller) -> results.FileText:
     workspace = await _workspace(services, request.session_id)
     line, limit = max(request.line, 1), min(max(request.limit, 1), 20_000)
+    shown = None
+    if not includes(caller.scope, "prompt") or not await _may_list(services, caller, workspace):
+        shown = shown_files(await services.session_rows(request.session_id))
 
     def read() -> results.FileText:
-        file = read_text(workspace, os.path.join(workspace.cwd, request.path), line, limit + 1)
+        path = os.path.join(workspace.cwd, request.path)
+        _check_reading(services, caller, workspace, locate(workspace, path), shown)
+        file = read_text(workspace, path, line, limit + 1)
+        _check_reading(services, caller, workspace, file.path, shown)  # once more: a link may have changed
         lines = file.text.splitlines(keepends=True)
         return results.FileText(
             path=str(file.path),
@@ -189,3 +202,31 @@ async def read_file(services: Services, request: requests.FilesRead, caller: Cal
     if is_within(text.path, services.config.home):  # a workspace may contain it, with keys and tokens
         raise Refusal("invalid", f"{request.path} belongs to Dragoman itself", field="path")
     return text
+
+
+async def _may_list(services: Services, caller: Caller, workspace: Workspace) -> bool:
+    """Return whether the caller may see all files of a workspace: not of an imported session in a folder of its own."""
+    try:
+        await services.check_folders(caller, *map(str, workspace.folders))
+    except ScopeMissing:
+        return False
+    return True
+
+
+def _check_reading(
+    services: Services, caller: Caller, workspace: Workspace, path: Path, shown: Collection[str] | None
+) -> None:
+    """Refuse a file that the caller's scope does not include. `shown`: all files that it may read at most."""
+    if includes(caller.scope, "admin"):
+        return
+    if shown is not None and all(_real(workspace, other) != str(path) for other in shown):
+        caller.require("prompt", "reading a file that the conversation does not show")
+        require_admin(caller.scope, "the conversation does not show this file")
+    require_admin(caller.scope, reading_reason(path, workspace, load(services.config.home)))
+
+
+def _real(workspace: Workspace, path: str) -> str | None:
+    try:
+        return os.path.realpath(os.path.join(workspace.cwd, path))
+    except (OSError, ValueError):  # characters that no file's name can have
+        return None

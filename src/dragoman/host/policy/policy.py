@@ -25,6 +25,8 @@ in the workspace's own folder, unless the rule has a `folder`: git, make and oth
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -34,7 +36,7 @@ import msgspec
 from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.access import BUILT_IN, PRESETS
-from dragoman.host.policy.effects import Effect, analyze
+from dragoman.host.policy.effects import Effect, analyze, resolve_path
 from dragoman.host.policy.globs import (
     Match,
     ResolvedPath,
@@ -215,6 +217,16 @@ STRICTEST_FIRST: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 # The layers that cannot lift a denial of the layer.
 _FLOORS: Final[Mapping[Layer, tuple[Layer, ...]]] = {"user": ("workspace", "remembered"), "workspace": ("remembered",)}
 
+# Words of one command that are looked up on disk.
+MAX_WORDS: Final = 512
+
+# A word that the shell expands may become the path of any file: not `src/*.py`, which stays in the folder.
+_LEADS_ANYWHERE: Final = re.compile(r"[$`~<>{]|^/")
+
+# Our folder, as it is called in a workspace and by default in the user's home, and the variable that names another.
+_OWN_NAMES: Final = re.compile(r"\.dragoman(?![\w-])|\bDRAGOMAN_HOME\b", re.IGNORECASE)
+_OWN_PROGRAM: Final = "dragoman"
+
 # The source that is shown for rules which come from no file.
 _SOURCES: Final[Mapping[Layer, str]] = {"session": "a rule of this session", "run": "a rule of this run"}
 
@@ -243,6 +255,44 @@ class Policy(msgspec.Struct, frozen=True):
     def explain(self, request: PermissionRequest, workspace: Workspace) -> tuple[EffectVerdict, ...]:
         """Judge each effect of the request."""
         return tuple(self._judge_effect(effect, request, workspace) for effect in analyze(request, workspace))
+
+    def admin_reason(self, request: PermissionRequest, workspace: Workspace) -> str | None:
+        """Return why only the scope `admin` may allow this; None where any client that answers permissions may.
+
+        That is what always needs approval, whatever the access, and a command that may reach our home folder: one that
+        names it, and one of which nobody can know what it does. What an allowed command then does is for a sandbox.
+        """
+        for effect in analyze(request, workspace):
+            if reason := self._guard(effect, workspace) or self._unbounded(effect, workspace):
+                return reason
+        texts = (request.command or "", _json_text(request.raw_input))
+        if any(_OWN_NAMES.search(text) or (self.home is not None and str(self.home) in text) for text in texts):
+            return "it names a folder of Dragoman's own"
+        return None
+
+    def _unbounded(self, effect: Effect, workspace: Workspace) -> str | None:
+        """Return the reason why the effect may reach any file, or certainly reaches our home folder."""
+        if effect.kind in ("read", "write") and effect.path is None:
+            return f"{effect.phrase}, and does not say which file"
+        if effect.kind != "run":
+            return None
+        command = effect.command
+        if command is None or effect.unclear is not None:
+            return f"{effect.phrase}, but {effect.unclear or _missing_detail(effect)}"
+        if effect.outside or effect.may_leave:
+            return f"{effect.phrase} outside the workspace"
+        if _OWN_PROGRAM in (*map(os.path.basename, command.words[:1]), *command.words[1:]):
+            return f"{effect.phrase} of Dragoman's own"
+        words = [word for text in (*command.words, *command.assignments) for word in {text, text.partition("=")[2]}]
+        if len(words) > MAX_WORDS:
+            return f"{effect.phrase} with more than {MAX_WORDS} words"
+        for word in filter(None, words):
+            if os.path.normpath(word).startswith("..") or (command.dynamic and _LEADS_ANYWHERE.search(word)):
+                return f"{effect.phrase}, but nobody can know where {word} leads"
+            path = resolve_path(os.path.join(workspace.cwd, os.path.expanduser(word)), workspace)
+            if self._is_in_home(path, workspace):
+                return f"{effect.phrase} on {self.home}: {word}"
+        return None
 
     def _judge_effect(self, effect: Effect, request: PermissionRequest, workspace: Workspace) -> EffectVerdict:
         certain: dict[Layer, PolicyRule] = {}
@@ -394,6 +444,13 @@ def _location(effect: Effect) -> str:
     if effect.path is None:
         return ", and does not say which file"
     return f", but {effect.path.error}" if effect.path.inside is None else " inside the workspace"
+
+
+def _json_text(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
 
 
 def _missing_detail(effect: Effect) -> str:

@@ -264,6 +264,14 @@ class Rulebook:
             return Verdict("ask", f"the rules cannot be read: {error}", layer="guard")
         return self._policy.judge(request, self._workspace)
 
+    def admin_reason(self, request: PermissionRequest) -> str | None:
+        """Return why only the scope `admin` may allow this; None where any client that answers permissions may."""
+        try:
+            self.refresh()
+        except ConfigError as error:
+            return f"the rules cannot be read: {error}"
+        return self._policy.admin_reason(request, self._workspace)
+
     def refresh(self) -> None:
         """Read the rules again if a file has changed. `ConfigError` where they cannot be read."""
         stamps = self._sources.stamps(self._workspace)
