@@ -444,6 +444,15 @@ def test_the_end_of_a_user_message_is_no_event() -> None:
     assert event_from_fact(facts.MessageEnded(message), 0.0, "s", None, None) is None
 
 
+def test_the_end_of_a_message_has_the_run_of_the_message() -> None:
+    message = rows.Message(
+        id="m", kind="assistant", run_id=None, message_id=None, time=0.0, replayed=True, body=GrowingText()
+    )
+    ended = event_from_fact(facts.MessageEnded(message), 0.0, "s", "the next run", None)
+    assert isinstance(ended, events.AssistantMessage)
+    assert ended.run_id is None
+
+
 async def test_an_update_in_broken_text_is_raw_as_far_as_it_can_be_read() -> None:
     async def script(turn: Turn) -> None:
         content = b'{"type":"text","text":"half \xe2\x82"}'

@@ -91,6 +91,29 @@ async def test_updates_in_the_same_bytes_after_the_answer_do_not_belong_to_the_n
         assert late.run_id is None
 
 
+@pytest.mark.parametrize("is_journaled", [False, True], ids=["without journal", "with journal"])
+async def test_a_message_that_is_open_when_a_prompt_is_sent_ends_before_its_run(is_journaled: bool) -> None:
+    heard: list[Event] = []
+
+    async def new(request: ReceivedRequest) -> object:
+        agent.update("early", "agent_message_chunk", content={"type": "text", "text": "Welcome."})
+        return {"sessionId": "early"}
+
+    async def script(turn: Turn) -> None:
+        await turn.say("hi")
+
+    agent = ScriptedAgent(script, answers={"session/new": new})
+    runtime = {"journal_client": await journal_client_of(MemoryJournal())} if is_journaled else {}
+    async with session_of(agent, runtime=runtime, on_event=heard.append) as session:
+        run = session.run("go")
+        of_the_run = [event async for event in run]
+    assert of_the_run[0].type == "run.started"
+    assert [event.text for event in of_the_run if isinstance(event, events.AssistantMessage)] == ["hi"]
+    messages = [event for event in heard if isinstance(event, events.AssistantMessage)]
+    assert [(event.text, event.run_id) for event in messages] == [("Welcome.", None), ("hi", run.id)]
+    assert heard.index(messages[0]) < heard.index(of_the_run[0])
+
+
 async def test_updates_before_the_answer_to_session_new_are_not_lost() -> None:
     heard: list[Event] = []
 

@@ -402,3 +402,31 @@ async def test_a_prompt_that_cannot_be_written_leaves_the_session_free() -> None
         with pytest.raises(InputError, match="cannot be written"):
             await broken
         assert (await last).status == "success"
+
+
+async def test_an_unknown_request_of_the_agent_is_an_event_of_its_run() -> None:
+    """Qwen Code 0.24.4 sends the request `craft/drainMidTurnQueue`."""
+
+    async def script(turn: Turn) -> None:
+        with pytest.raises(RequestFailed, match="is not offered"):
+            await turn.agent.request("craft/drainMidTurnQueue", {"sessionId": turn.session_id})
+        await turn.say("hi")
+
+    async with session_of(script) as session:
+        seen = [event async for event in session.run("go")]
+    [event] = [event for event in seen if isinstance(event, events.ProviderEvent)]
+    assert event.kind == "craft/drainMidTurnQueue"
+    assert event.raw == {"sessionId": session.agent_session_id}
+
+
+async def test_an_unknown_request_without_a_session_is_a_diagnostic() -> None:
+    async def script(turn: Turn) -> None:
+        with pytest.raises(RequestFailed, match="is not offered"):
+            await turn.agent.request("vendor/status", {"level": 1})
+        await turn.say("hi")
+
+    async with runtime_of(ScriptedAgent(script)) as runtime:
+        session = await runtime.open_session(config())
+        await session.run("go")
+        [stray] = [entry for entry in runtime.diagnostics.recent if entry.kind == "stray"]
+    assert "vendor/status" in stray.text

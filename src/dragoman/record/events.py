@@ -385,8 +385,9 @@ def event_from_fact(
 ) -> Event | None:
     """Return the event for a fact, or None where another event carries it.
 
-    `line` is the frame that caused the fact. The end of a run is no event here: the run itself emits `RunCompleted`,
-    after everything else.
+    `line` is the frame that caused the fact, and `run_id` the run that is active with it: a message that the frame ends
+    has the id of its own run. The end of a run is no event here: the run itself emits `RunCompleted`, after everything
+    else.
     """
     if type(fact) is facts.TextAdded:  # ahead of the match: most facts are this one
         message = fact.message
@@ -405,12 +406,14 @@ def event_from_fact(
         case facts.BlockAdded(message=message):
             return ProviderEvent(*head, _CHUNK_KINDS[message.kind])
         case facts.MessageEnded(message=row):
-            # A message ends with the frame that follows it, so this event has no frame of its own.
+            # A message ends with the frame that follows it, so this event has no frame of its own. Where that frame is
+            # the next prompt, the message still belongs to what came before.
+            own_head = (time, session_id, row.run_id, None)
             match row.kind:
                 case "assistant":
-                    return AssistantMessage(*without_frame, row.text, row.id, tuple(row.blocks))
+                    return AssistantMessage(*own_head, row.text, row.id, tuple(row.blocks))
                 case "thought":
-                    return ReasoningMessage(*without_frame, row.text, row.id, tuple(row.blocks))
+                    return ReasoningMessage(*own_head, row.text, row.id, tuple(row.blocks))
                 case "user":
                     return None
         case facts.ToolCallSeen(tool_call=call):

@@ -228,12 +228,10 @@ class Requests:
         }
 
     def on_request(self, context: FrameContext, request: Request) -> Sequence[Fact]:
-        """Handle any request but `session/request_permission`."""
+        """Handle any request but `session/request_permission`. Of one that is unknown, only its method is reported."""
         table = self._tables.get(request.method)
-        if table is None:
-            return ()
-        facts = table.on_request(context, request)
-        if facts is None:
+        facts = table.on_request(context, request) if table is not None else None
+        if table is None or facts is None:
             return (OtherUpdate(request.method),)
         self._add_pending(request.id, table)
         return facts

@@ -318,7 +318,7 @@ class RemoteSession:
             elif self._on_event is not None or (run is not None and run.wants_events):
                 event = event_from_fact(fact, folded.at, self.id, folded.run_id, line)
                 if event is not None:
-                    self.emit(run, event)
+                    self.emit(run if run is not None and event.run_id == run.id else None, event)
 
     def _run_ended(self, row: rows.Run) -> None:
         run = self._run_queue.get(row.id)

@@ -175,7 +175,7 @@ class SessionDispatcher:
             elif is_wanted:
                 event = event_from_fact(fact, at, self._session_id, run.id if run else None, line)
                 if event is not None:
-                    self._emit(run, event)
+                    self._emit(run if run is not None and event.run_id == run.id else None, event)
 
     # -- a history that the agent repeats
 

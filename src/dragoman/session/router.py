@@ -170,7 +170,9 @@ class Router:
         self._record("agent", message, at)
         if isinstance(message, Notification) and message.method == "elicitation/complete" and self._questions:
             self._questions.complete(message.params)
-        elif isinstance(message, Notification):
+        elif isinstance(message, Notification) or (
+            isinstance(message, Request) and message.method != "elicitation/create"
+        ):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
