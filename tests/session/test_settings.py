@@ -103,6 +103,25 @@ async def test_a_value_that_is_not_offered_is_refused_with_the_choices(session: 
         assert len(agent.heard) == heard
 
 
+UNLISTED_MODEL = {**MODELS, "currentModelId": "own"}
+UNLISTED_OPTION = [select("llm", "model", "own", "s", "b")]
+
+
+@pytest.mark.parametrize("session", [{"configOptions": UNLISTED_OPTION}, {"models": UNLISTED_MODEL}])
+async def test_a_model_in_use_that_is_not_listed_can_be_set_again(session: dict[str, Any]) -> None:
+    agent = agent_with(**session)
+    async with session_of(agent) as opened:
+        heard = len(agent.heard)
+        await opened.set_model("own")
+        assert len(agent.heard) == heard  # nothing to switch, and an agent may refuse what it does not list
+        for model in ("b", "s", "own"):
+            await opened.set_model(model)
+            assert current(opened, "model") == model
+        setting = opened.fold.setting("model")
+        assert setting is not None
+        assert [choice.value for choice in setting.choices] == ["s", "b", "own"]
+
+
 async def test_an_option_takes_a_value_of_its_kind() -> None:
     async with session_of(agent_with(configOptions=OPTIONS)) as session:
         with pytest.raises(InputError, match="true or false"):

@@ -17,7 +17,7 @@ from dragoman.wire.vocabulary import ContentBlock
 
 # Raise it whenever the fold makes other rows of the same frames: stored rows of another version are rebuilt when they
 # are next read. A change of a row's fields alone is noticed without it.
-FOLD_VERSION: Final = 4
+FOLD_VERSION: Final = 5
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

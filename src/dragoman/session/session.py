@@ -34,6 +34,7 @@ from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import events, notes, rows
 from dragoman.record.events import Event
 from dragoman.record.fold import Direction, SessionFold
+from dragoman.record.settings import is_unlisted
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, agent_settings, handle_of
@@ -262,6 +263,8 @@ class Session:
     async def _set(self, setting: rows.Setting, value: str | bool) -> None:
         """Set by config option, or by the older calls where that is what the agent offers."""
         _check_choice(self.agent_name, setting, value)
+        if value == setting.current and value in [choice.value for choice in setting.choices if is_unlisted(choice)]:
+            return  # it is in use, and an agent may refuse what is not in its list
         session_id = self.agent_session_id
         match setting.source:
             case "option":
