@@ -45,12 +45,14 @@ class Screens:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.made = 0
+        self.begun = asyncio.Event()  # a terminal is being made, or was
         self.making: asyncio.Event | None = None  # where set, a terminal is being made until then
 
     async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
         self.made += 1
         terminal_id = f"screen-{self.made}"
         self.calls.append(f"create {request.command}")
+        self.begun.set()
         if self.making is not None:
             await self.making.wait()
         if request.command == "nowhere":
@@ -318,3 +320,28 @@ async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, wor
         assert (await writing).code == REQUEST_CANCELLED
     assert received == []
     assert buffers.texts == {"a": "old"}
+
+
+async def test_terminals_of_a_run_that_was_cancelled_are_killed(agent_with: Build) -> None:
+    screens = Screens()
+    agent = agent_with(access="full", terminal_handler=screens)
+    await agent.ask("terminal/create", command="earlier")
+    agent.host.run_ended()
+    await agent.ask("terminal/create", command="watch")
+    released = await agent.ask("terminal/create", command="ls")
+    await agent.ask("terminal/release", terminalId=released["terminalId"])
+    await agent.host.end_run_terminals()
+    assert [call for call in screens.calls if call.startswith("kill")] == ["kill screen-2"]
+
+
+async def test_a_terminal_that_is_made_while_its_run_is_cancelled_is_killed(agent_with: Build) -> None:
+    screens = Screens()
+    screens.making = asyncio.Event()
+    agent = agent_with(access="full", terminal_handler=screens)
+    making = asyncio.create_task(agent.ask("terminal/create", command="watch"))
+    async with asyncio.timeout(TIMEOUT_S):
+        await screens.begun.wait()
+        agent.host.run_ended(stopped=True)
+        screens.making.set()
+        await making
+    assert screens.calls == ["create watch", "kill screen-1"]

@@ -87,6 +87,16 @@ def test_kill_and_release_are_distinguished_from_an_exit() -> None:
     assert exits(tape) == 3
 
 
+def test_a_command_that_the_host_ends_is_killed_unless_the_agent_released_it() -> None:
+    tape = Tape()
+    for terminal_id in ("h", "r"):
+        create(tape, terminal_id, request_id=f"create {terminal_id}")
+    about(tape, "release", "release", "r")
+    for terminal_id in ("h", "r"):
+        tape.note(notes.TerminalExited(terminal_id, None, "SIGTERM", killed=True))
+    assert [row.status for row in tape.fold.terminals.values()] == ["killed", "released"]
+
+
 def test_a_kill_that_failed_leaves_it_running() -> None:
     tape = Tape()
     create(tape)

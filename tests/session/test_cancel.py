@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.errors import AgentCrashed, RequestFailed
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.terminal.terminal import Terminal
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
 from dragoman.session.run import Run
 from dragoman.session.session import Session
@@ -15,6 +19,8 @@ from dragoman.session.spec import Limits
 from dragoman.testing.clock import ManualClock
 from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.workspace import Workspace
+from hub.journaled import journal_client_of
 
 
 async def until(run: Run, kind: type[events.EventBase]) -> None:
@@ -306,3 +312,120 @@ async def test_a_failed_prompt_is_no_cancel() -> None:
     async with session_of(script) as session:
         with pytest.raises(RequestFailed, match=r"no model.*the key is missing"):
             await session.run("go")
+
+
+# -- commands that the agent started through us
+
+
+async def start_command(turn: Turn) -> str:
+    """Start a command that never ends by itself."""
+    params = {"sessionId": turn.session_id, "command": "tail", "args": ["-f", "/dev/null"]}
+    terminal: str = (await turn.agent.request("terminal/create", params))["terminalId"]
+    return terminal
+
+
+async def started_terminal(session: Session, run: Run) -> Terminal:
+    async for event in run:
+        if isinstance(event, events.TerminalStarted):
+            terminal = session.terminal(event.terminal_id)
+            assert terminal is not None
+            return terminal
+    raise AssertionError("no command was started")
+
+
+def leaving(stop_reason: str) -> ScriptedAgent:
+    """Return an agent that does not end its command when it is cancelled, as goose 1.34.0."""
+
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        await start_command(turn)
+        await turn.cancelled.wait()
+        return stop_reason
+
+    return ScriptedAgent(script)
+
+
+@pytest.mark.parametrize("is_journaled", [False, True], ids=["without journal", "with journal"])
+@pytest.mark.parametrize("stop_reason", ["cancelled", "end_turn"])
+async def test_a_command_ends_with_the_cancelled_run_that_started_it(
+    tmp_path: Path, stop_reason: str, is_journaled: bool
+) -> None:
+    heard: list[events.Event] = []
+    runtime: dict[str, Any] = {"journal_client": await journal_client_of(MemoryJournal())} if is_journaled else {}
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "full", "on_event": heard.append}
+    async with session_of(leaving(stop_reason), runtime=runtime, **settings) as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        assert terminal.exit_status is None
+        await run.cancel()
+        assert terminal.ended
+        assert (await run).status == "cancelled"
+        await goes_on(session)
+        assert [row.status for row in session.fold.terminals.values()] == ["killed"]
+    [exited] = [event for event in heard if isinstance(event, events.TerminalExited)]
+    assert exited.status == "killed"
+
+
+async def test_the_next_run_begins_after_the_commands_of_the_cancelled_one(tmp_path: Path) -> None:
+    async with session_of(leaving("cancelled"), workspace=Workspace(tmp_path), access="full") as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        following = session.run("hello")
+        session.cancel_run(run)
+        async for event in following:
+            if isinstance(event, events.RunStarted):
+                assert terminal.ended
+        assert (await following).text == "hello"
+
+
+async def test_a_command_that_an_earlier_run_left_running_goes_on(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text == "start":
+            await turn.say(await start_command(turn))
+            return None
+        return await turn.wait_cancelled()
+
+    async with session_of(script, workspace=Workspace(tmp_path), access="full") as session:
+        terminal = session.terminal((await session.run("start")).text)
+        assert terminal is not None
+        run = session.run("wait")
+        await until(run, events.RunStarted)
+        await run.cancel()
+        assert terminal.exit_status is None
+    assert terminal.ended  # with the session
+
+
+async def test_commands_outlive_a_cancelled_run_where_the_user_keeps_them(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "full", "keep_terminals": True}
+    async with session_of(leaving("cancelled"), **settings) as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        await run.cancel()
+        assert terminal.exit_status is None
+        await goes_on(session)
+
+
+async def test_a_command_ends_when_the_agent_itself_cancels_the_run(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        await start_command(turn)
+        return "cancelled"
+
+    async with session_of(script, workspace=Workspace(tmp_path), access="full") as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        assert (await run).status == "cancelled"
+        assert terminal.ended
+
+
+async def test_a_command_ends_when_its_agent_dies(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        await start_command(turn)
+        turn.crash(3)
+
+    async with session_of(script, workspace=Workspace(tmp_path), access="full") as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        with pytest.raises(AgentCrashed):
+            await run
+        assert terminal.ended

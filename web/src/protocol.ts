@@ -1211,6 +1211,7 @@ export interface SessionOpen extends Request {
   system_prompt?: string | null;
   network?: boolean | null;
   web_search?: boolean | null;
+  keep_terminals?: boolean | null;
 }
 
 /**

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +36,8 @@ class FileHandler(Protocol):
 class TerminalHandler(Protocol):
     """`terminal/*`. Only terminals of the same session that are not released are asked for.
 
-    A killed terminal stays until it is released. The host releases the others when the session ends.
+    A killed terminal stays until it is released. The host kills those of a run that was cancelled, and releases the
+    others when the session ends.
     """
 
     async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
@@ -118,6 +119,17 @@ class HandledTerminals:
         with self._own(request.terminal_id):
             del self._open[request.terminal_id]
             return await self._handler.release(request)
+
+    async def end(self, terminal_ids: Collection[str]) -> None:
+        """Kill those of these terminals that the agent has not released."""
+        for terminal_id in terminal_ids:
+            if (session_id := self._open.get(terminal_id)) is None:
+                continue
+            try:
+                await self._handler.kill(acp.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id))
+            except Exception:
+                # The others are to be killed too, and the run is to end.
+                logger.exception("the terminal %s could not be killed", terminal_id)
 
     async def close(self) -> None:
         """Release the terminals that are still open."""

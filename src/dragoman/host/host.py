@@ -1,8 +1,9 @@
 """`Host`: serves the agent's requests of one session.
 
 Promised: nothing is read, written or run that neither a rule nor a person allowed (G8); `note` is called with each
-request, decision and action before the agent gets its answer; after `cancel_pending` no question is left open (G5);
-after `close` no command is left running (G6). Requests are independent: each may be served while others wait.
+request, decision and action before the agent gets its answer; after `cancel_pending` no question is left open, and
+after `end_run_terminals` no command of the run is left running (G5); after `close` no command at all (G6). Requests are
+independent: each may be served while others wait.
 """
 
 from __future__ import annotations
@@ -40,12 +41,20 @@ T = TypeVar("T", bound=msgspec.Struct)
 Serve: TypeAlias = Callable[[Request], Awaitable[object]]
 
 
+class _RunTerminals(msgspec.Struct):
+    """The commands that were started in one run."""
+
+    ids: list[str] = []
+    ending: bool = False  # one that is started from now on is ended at once
+
+
 class Host:
     """Serves the requests; `permissions` and `questions` also take answers from elsewhere than the callbacks.
 
     `known` returns the session's row of a tool call, by the agent's id: permission requests may leave fields out.
 
-    A `file_handler` or `terminal_handler` does the work in place of our own.
+    A `file_handler` or `terminal_handler` does the work in place of our own. With `keep_terminals` commands outlive a
+    run that was cancelled.
     """
 
     def __init__(
@@ -67,9 +76,12 @@ class Host:
         buffers: Buffers | None = None,
         file_handler: FileHandler | None = None,
         terminal_handler: TerminalHandler | None = None,
+        keep_terminals: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._workspace = workspace
+        self._keep_terminals = keep_terminals
+        self._run_terminals = _RunTerminals()
         self._requests = Requests(session_id, agent, workspace)
         self._note = note
         self._known = known
@@ -155,10 +167,26 @@ class Host:
         self.permissions.cancel_pending(rest_of_run=rest_of_run)
         self.questions.cancel_pending(rest_of_run=rest_of_run)
 
-    def run_ended(self) -> None:
-        """Forget the state of the run: its unused approvals, and its cancellation."""
+    @property
+    def has_run_terminals(self) -> bool:
+        """True where `end_run_terminals` has something to end, or is about to."""
+        return bool(self._run_terminals.ids) and not self._keep_terminals
+
+    async def end_run_terminals(self) -> None:
+        """End the commands of this run, and what is still started in it: agents leave them running when cancelled."""
+        if not self._keep_terminals:
+            self._run_terminals.ending = True
+            await self._terminals.end(self._run_terminals.ids)
+
+    def run_ended(self, *, stopped: bool = False) -> None:
+        """Forget the state of the run: its unused approvals, its cancellation, and its commands.
+
+        Of a run that was `stopped`, no command is started any more.
+        """
         self.permissions.run_ended()
         self.questions.run_ended()
+        self._run_terminals.ending |= stopped and not self._keep_terminals
+        self._run_terminals = _RunTerminals()
 
     async def close(self) -> None:
         """Cancel all questions and end all terminals. Requests that come later are refused."""
@@ -224,10 +252,15 @@ class Host:
         env = {**self._environ, **given}
         shell = self._terminals.check(params, env, cwd)
         permission = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
+        run_terminals = self._run_terminals
         await self.permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} now leads to another folder than the one that was approved")
-        return await self._terminals.create(params, env, cwd, shell=shell)
+        started = await self._terminals.create(params, env, cwd, shell=shell)
+        run_terminals.ids.append(started.terminal_id)
+        if run_terminals.ending:  # its run was cancelled meanwhile
+            await self._terminals.end([started.terminal_id])
+        return started
 
     def _folder(self, cwd: str | None) -> Path:
         if cwd is None:

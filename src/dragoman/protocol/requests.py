@@ -186,6 +186,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     network: bool | None = None
     web_search: bool | None = None
+    keep_terminals: bool | None = None  # a cancel leaves the commands that the agent started through Dragoman running
 
 
 class SettingOptions(TypedDict, total=False):
@@ -198,6 +199,7 @@ class SettingOptions(TypedDict, total=False):
     system_prompt: str | None  # instructions that are added to the agent's system prompt
     network: bool | None  # whether commands may use the network
     web_search: bool | None  # whether the agent may search the web
+    keep_terminals: bool | None  # whether commands that the agent started through Dragoman outlive a cancelled run
 
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))
@@ -219,6 +221,7 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     system_prompt: str | None = None
     network: bool | None = None
     web_search: bool | None = None
+    keep_terminals: bool | None = None
 
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))

@@ -308,6 +308,8 @@ class Terminals(RequestRows[rows.Terminal]):
             truncated=note.truncated,
         )
         if not row.ended:
+            if note.killed:
+                self._ending.setdefault(row.id, "killed")  # by the host, unless the agent asked for it
             return (self._end(row, time),)
         self[row.id] = row
         return (TerminalChanged(row),)

@@ -71,6 +71,7 @@ class TerminalExited(msgspec.Struct, frozen=True, omit_defaults=True):
     output: str = ""  # the end of the output
     output_bytes: int = 0  # the size of the whole output
     truncated: bool = False
+    killed: bool = False  # the host ended it
 
 
 class RunInterrupted(msgspec.Struct, frozen=True):

@@ -170,8 +170,8 @@ class FileCall(DecidedRow, frozen=True, kw_only=True):
 class Terminal(DecidedRow, frozen=True, kw_only=True):
     """A command that the agent ran through the host (`terminal/*`), or asked to.
 
-    `status`: running until it ended by itself (exited), by `terminal/kill` (killed) or by `terminal/release`
-    (released). One that never ran is denied, cancelled, or failed to start.
+    `status`: running until it ended by itself (exited), by `terminal/kill` or with its cancelled run (killed), or by
+    `terminal/release` (released). One that never ran is denied, cancelled, or failed to start.
     """
 
     id: str

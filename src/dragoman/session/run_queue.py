@@ -1,15 +1,18 @@
 """`PromptQueue`: prompts that wait for a run to end; `RunQueue`: the runs of a session on it, one at a time, in order.
 
 The next prompt is sent only after the run before it has ended, and that is a fact in the fold: all its updates are seen
-by then. A run that is cancelled ends within the grace, or its agent is ended.
+by then. A run that is cancelled ends within the grace, or its agent is ended; the commands that the agent started in it
+through us end with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from dragoman.clock import timeout
 from dragoman.errors import DragomanError, InputError, SessionBusy
 from dragoman.host.host import Host
 from dragoman.record import notes, rows
@@ -20,6 +23,11 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 
 PromptT = TypeVar("PromptT")
+
+logger = logging.getLogger(__name__)
+
+# The ends of a run after which nothing of it may go on.
+_STOPPED: Final = ("cancelled", "interrupted")
 
 
 class PromptQueue(Generic[PromptT]):
@@ -130,6 +138,8 @@ class QueueOwner(Protocol):
     """The session of a queue, as far as the queue has to do with it."""
 
     @property
+    def id(self) -> str: ...
+    @property
     def agent_session_id(self) -> str: ...
     @property
     def agent_name(self) -> str: ...
@@ -155,6 +165,8 @@ class RunQueue:
         self._dispatcher = dispatcher
         self._queue: PromptQueue[tuple[Run, Blocks]] = PromptQueue()
         self._escalation: asyncio.Task[None] | None = None
+        self._ending_commands: asyncio.Task[None] | None = None
+        self._finishing: tuple[Run, asyncio.Task[None]] | None = None  # a run that has ended, but for its commands
         dispatcher.on_run_ended = self._on_run_ended
 
     @property
@@ -227,25 +239,51 @@ class RunQueue:
                 self._queue.remove(run.id)
             run.dropped(self._runtime.clock.time())
             return
+        if self._has_stopped(run):
+            return
         self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self._session.agent_session_id))
         # The protocol wants every question of the cancelled run answered, and we go on listening.
         self._host.cancel_pending(rest_of_run=True)
         self._runtime.wake_reader()
-        self._escalation = asyncio.get_running_loop().create_task(self._escalate(run), name="dragoman cancel")
+        loop = asyncio.get_running_loop()
+        # At once: an agent that waits for its command ends the sooner.
+        self._ending_commands = loop.create_task(self._host.end_run_terminals(), name="dragoman cancel commands")
+        self._escalation = loop.create_task(self._escalate(run), name="dragoman cancel")
 
     async def _escalate(self, run: Run) -> None:
         grace_s = self._runtime.limits.cancel_timeout
-        if not await run.ended_within(grace_s):
+        if not await run.ended_within(grace_s) and not self._has_stopped(run):
             name = self._session.agent_name
             await self._runtime.end_link(f"{name} did not stop within {grace_s:g} s of being asked to")
+
+    def _has_stopped(self, run: Run) -> bool:
+        """Return whether the agent has ended the run, and only commands of it are still to end."""
+        return self._finishing is not None and self._finishing[0] is run
 
     def _on_run_ended(self, row: rows.Run) -> None:
         run = self._dispatcher.active
         if run is None or run.id != row.id:
             return
-        self._dispatcher.active = None
         self._host.cancel_pending()
-        self._host.run_ended()
+        if row.status in _STOPPED and self._host.has_run_terminals:
+            # The run is active until its commands have ended: nothing of it goes on while the session is idle.
+            finishing = self._finish_after_commands(run, row)
+            self._finishing = run, asyncio.get_running_loop().create_task(finishing, name="dragoman end of a run")
+        else:
+            self._finish(run, row)
+
+    async def _finish_after_commands(self, run: Run, row: rows.Run) -> None:
+        try:
+            async with timeout(self._runtime.clock, self._runtime.limits.cancel_timeout):
+                await self._host.end_run_terminals()
+        except TimeoutError:
+            logger.warning("session %s: a command of the run %s could not be ended", self._session.id, run.id)
+        finally:
+            self._finish(run, row)
+
+    def _finish(self, run: Run, row: rows.Run) -> None:
+        self._dispatcher.active = None
+        self._host.run_ended(stopped=row.status in _STOPPED)
         run.ended(row)
         # Not now: the bytes that were already read belong to the time before any new prompt.
         asyncio.get_running_loop().call_soon(self._begin_next)

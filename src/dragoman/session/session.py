@@ -110,6 +110,7 @@ class Session:
             buffers=config.buffers,
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
+            keep_terminals=config.keep_terminals is True,
         )
         self._dispatcher = SessionDispatcher(
             session_id,

@@ -139,6 +139,7 @@ class Terminal:
         self._reading = self._loop.create_task(self._read(), name=f"dragoman terminal {process.name}")
         self._settling = self._loop.create_task(self._settle(), name=f"dragoman waits for {process.name}")
         self._ending: asyncio.Task[None] | None = None
+        self._killed = False  # it had not ended by itself
 
     @property
     def has_pty(self) -> bool:
@@ -168,6 +169,7 @@ class Terminal:
             output=text,
             output_bytes=self._output.total,
             truncated=truncated,
+            killed=self._killed,
         )
 
     @property
@@ -239,6 +241,7 @@ class Terminal:
 
     async def _end(self) -> None:
         if self._process.exit_code is None:
+            self._killed = True
             self._process.terminate()
             try:
                 async with asyncio.timeout(END_GRACE_S):

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -136,6 +136,11 @@ class Terminals:
         await terminal.end()
         self._forget_oldest()
         return acp.ReleaseTerminalResponse()
+
+    async def end(self, terminal_ids: Collection[str]) -> None:
+        """End these commands, as far as they are known; the agent can still read their output, and release them."""
+        terminals = [terminal for each in terminal_ids if (terminal := self.find(each)) is not None]
+        await asyncio.gather(*(terminal.end() for terminal in terminals))
 
     async def close(self) -> None:
         """End all of them at once."""
