@@ -22,6 +22,7 @@ from .scenes import (
     is_cancelled_while_its_terminal_runs,
     is_loaded_at_once,
     is_loaded_in_the_next_minute,
+    is_loaded_twice,
     is_refused,
     is_started_elsewhere,
     is_told_a_model,
@@ -133,6 +134,11 @@ def _loses_it(seen: Recording) -> bool:
     return bool(reply.error) or not any(frame.update == "agent_message_chunk" for frame in seen.frames[sent:])
 
 
+def _loads_once(seen: Recording) -> bool:
+    [(_, _, first), (_, _, second)] = seen.requests("session/load")
+    return not first.error and bool(second.error)
+
+
 def _terminal_is_left(seen: Recording) -> bool:
     [(_, at, _)] = seen.requests("session/prompt")
     cancelled = next(at for at, frame in enumerate(seen.frames) if frame.method == "session/cancel")
@@ -217,6 +223,7 @@ PINS: dict[tuple[str, str], Pin] = {
     ("gemini", "permission-without-tool-call"): Pin(is_allowed, _no_tool_call_before),
     ("gemini", "replay-after-load"): Pin(is_loaded_in_the_next_minute, _replays_late),
     ("gemini", "load-within-minute"): Pin(is_loaded_at_once, _loses_it),
+    ("gemini", "loads-once"): Pin(is_loaded_twice, _loads_once),
     ("gemini", "second-prompt-cancels-first"): Pin(gets_two_prompts, _two_prompts("cancelled", "end_turn")),
     ("goose", "cancel-as-end-turn"): Pin(is_cancelled_while_it_speaks, _ends_a_turn_that_was_cancelled),
     ("goose", "updates-before-session"): Pin(speaks, _updates_before_session),

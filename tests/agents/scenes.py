@@ -196,6 +196,19 @@ async def is_loaded_in_the_next_minute(stage: Stage) -> None:
         await runtime.load_session(session.snapshot())
 
 
+async def is_loaded_twice(stage: Stage) -> None:
+    async with stage.session() as session:
+        await session.run("[[say:The word is azure.]]")
+    await asyncio.sleep(60.5 - time.time() % 60)  # in the minute in which it began, not even one load works
+    for _ in range(2):
+        async with stage.runtime() as runtime:
+            try:
+                loaded = await runtime.load_session(session.snapshot())
+                await loaded.run("[[say:Fresh.]]")
+            except DragomanError:
+                pass
+
+
 async def is_told_a_model(stage: Stage) -> None:
     async with stage.runtime() as runtime:
         session = await runtime.open_session(stage.config())

@@ -232,6 +232,9 @@ def test_python_stands_for_our_interpreter_as_a_whole_word(tmp_path: Path) -> No
         ("[agents.claude]\nauth = 'X'", 2, "auth is a string; expected an array of tables with env and method"),
         ("[[agents.claude.quirks]]\n[[agents.claude.quirks]]", 1, "id and versions and note missing here"),
         ("[agents.claude]\nquirks = [{ id = 'x', versions = '1', note = '' }]", 2, "quirks[0].versions is a string"),
+        ("[agents.claude]\ntool_names = { tilte = ['{server}'] }", 2, 'did you mean "title"?'),
+        ("[agents.claude]\ntool_names = { title = ['{tool}'] }", 2, "title is without {server}; expected a form"),
+        ("[agents.claude]\ntool_kinds = { x = 'write' }", 2, "tool_kinds.x is a string; expected one of read, edit"),
         ("[agents.'my agent']\ncommand = 'x'", 1, '"my agent" cannot be the name of an agent'),
     ],
 )  # fmt: skip

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman import errors
-from dragoman.cli.exits import Denials, code_of_error, code_of_result, message_of
+from dragoman.cli.exits import Denials, access_advice, code_of_error, code_of_result, message_of
 from dragoman.record import events
 
 HEAD = (0.0, "s", "r", None)
@@ -121,6 +121,15 @@ def test_a_denial_by_a_person_is_no_failure() -> None:
 def test_only_a_denial_without_a_person_to_ask_calls_for_advice() -> None:
     assert denials(resolved("rule", "reject_once")).unanswered == 0
     assert denials(resolved("default", "reject_once"), resolved("default", None)).unanswered == 2
+
+
+@pytest.mark.parametrize(
+    ("access", "advised"),
+    [("ask", ["edit-inside", "full"]), ("edit-inside", ["full"]), ("full", [])],
+)
+def test_advice_never_names_the_access_that_is_set(access: str, advised: list[str]) -> None:
+    advice = access_advice(access).partition("allow it:")[2]
+    assert [level for level in ("edit-inside", "full") if f"--access {level}" in advice] == advised
 
 
 def test_a_message_says_what_happened_and_what_to_do() -> None:

@@ -14,6 +14,7 @@ from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.policy import build_policy
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.wire.vocabulary import Diff, ToolKind
 from dragoman.workspace import Workspace
 
@@ -49,6 +50,22 @@ def test_reads_are_judged_by_place(workspace: Workspace, inside: Path, kind: str
     assert verdicts(wants(kind, "/etc/passwd"), workspace) == ["deny", "ask", "ask", "allow"]
     assert verdicts(wants(kind, inside, "/etc/passwd"), workspace) == ["deny", "ask", "ask", "allow"]
     assert verdicts(wants(kind), workspace) == ["ask", "ask", "ask", "allow"]
+
+
+def test_a_write_through_us_that_names_no_file_is_decided_with_the_file(workspace: Workspace, inside: Path) -> None:
+    """Kimi Code 2.1.0 asks without a path, and then has us write the file."""
+    assert verdicts(wants("edit", files_through_us=True), workspace) == ["deny", "ask", "allow", "allow"]
+    assert verdicts(wants("edit", "/etc/passwd", files_through_us=True), workspace) == ["deny", "ask", "ask", "allow"]
+    assert verdicts(wants("edit", inside, files_through_us=True), workspace) == ["deny", "ask", "allow", "allow"]
+    for other in ({"kind": "delete"}, {"kind": "execute"}, {"kind": "edit", "command": "rm x"}, {"kind": "other"}):
+        assert verdicts(wants(files_through_us=True, **other), workspace)[2] == "ask", other
+
+
+def test_a_rule_about_files_decides_when_the_file_is_known(workspace: Workspace, inside: Path) -> None:
+    policy = build_policy("edit-inside", user=(PolicyRule("deny", path="**/.env"),))
+    assert policy.judge(wants("edit", files_through_us=True), workspace).decision == "allow"
+    assert policy.judge(wants("edit", workspace.cwd / ".env", files_through_us=True), workspace).decision == "deny"
+    assert policy.judge(wants("edit"), workspace).decision == "ask"
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "move"])
@@ -115,9 +132,13 @@ def test_a_path_in_the_input_counts_against_the_places_named(
     assert build_policy("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "ask"
 
 
-def test_a_path_in_the_input_alone_allows_nothing(workspace: Workspace, inside: Path) -> None:
-    request = wants("edit", raw_input={"file_path": str(inside)})
-    assert build_policy("edit-inside").judge(request, workspace).decision == "ask"
+def test_a_path_in_the_input_decides_where_the_agent_declares_none(workspace: Workspace, inside: Path) -> None:
+    policy = build_policy("edit-inside")
+    assert policy.judge(wants("edit", raw_input={"file_path": str(inside)}), workspace).decision == "allow"
+    assert policy.judge(wants("edit", raw_input={"file_path": "/etc/passwd"}), workspace).decision == "ask"
+    both = {"file_path": str(inside), "edits": [{"path": "/etc/passwd"}]}
+    assert policy.judge(wants("edit", raw_input=both), workspace).decision == "ask"
+    assert policy.judge(wants("other", raw_input={"file_path": str(inside)}), workspace).decision == "ask"
 
 
 def test_text_in_the_input_is_no_path(workspace: Workspace, inside: Path) -> None:

@@ -45,6 +45,20 @@ def test_each_kind_does_what_it_says(workspace: Workspace) -> None:
     assert effects(wants(""), workspace) == ["do something unknown"]
 
 
+@pytest.mark.parametrize(("kind", "does"), [("edit", "write"), ("read", "read"), ("delete", "write")])
+def test_a_file_that_only_the_input_names_is_the_file(workspace: Workspace, kind: str, does: str) -> None:
+    """goose 1.34.0 asks without locations."""
+    named = wants(kind, raw_input={"path": "a.txt", "content": "x"})
+    assert effects(named, workspace) == [f"{does} a.txt"]
+    both = wants(kind, raw_input={"edits": [{"file_path": "a.txt"}, {"file_path": "/etc/passwd"}]})
+    assert sorted(effects(both, workspace)) == [f"{does} /etc/passwd", f"{does} a.txt"]
+
+
+@pytest.mark.parametrize("raw_input", [{"directory": "src"}, {"path": "a.txt", "cwd": "/"}, {"content": "x"}, None])
+def test_a_folder_in_the_input_does_not_name_the_file(workspace: Workspace, raw_input: Any) -> None:
+    assert "write a file that it does not name" in effects(wants("edit", raw_input=raw_input), workspace)
+
+
 def test_all_that_it_does_counts(workspace: Workspace) -> None:
     here = str(workspace.cwd / "a.txt")
     request = wants(

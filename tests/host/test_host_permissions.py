@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from dragoman.host.permission import PermissionAnswer, PermissionRequest
-from dragoman.host.permission_service import NOBODY_TO_ASK
+from dragoman.host.permission_service import nobody_to_ask
+from dragoman.host.requests import AgentTools
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -79,9 +80,47 @@ async def test_an_allowance_without_an_option_for_it_is_cancelled_and_says_why(a
 async def test_without_anyone_to_ask_it_is_denied_and_the_reason_names_the_option(agent_with: Build) -> None:
     agent = agent_with()
     assert await agent.permission(kind="edit") == NO_ONCE
-    assert agent.decisions == [(1, "default", NOBODY_TO_ASK)]
-    assert "on_permission=" in NOBODY_TO_ASK
-    assert "--access" in NOBODY_TO_ASK
+    assert agent.decisions == [(1, "default", nobody_to_ask("ask"))]
+    assert "on_permission=" in nobody_to_ask("ask")
+    assert "access='edit-inside'|'full' (command line: --access)" in nobody_to_ask("ask")
+
+
+async def test_a_reason_never_advises_the_access_that_is_set(agent_with: Build) -> None:
+    agent = agent_with(access="edit-inside")
+    await agent.permission(kind="execute", rawInput={"command": "make"})
+    [(_, by, reason)] = agent.decisions
+    assert (by, "'full'" in reason, "edit-inside" in reason) == ("default", True, False)
+    assert "--access" not in nobody_to_ask("full")
+
+
+async def test_the_kind_of_a_known_tool_counts_where_the_agent_tells_none(agent_with: Build) -> None:
+    """goose 1.34.0 asks about its own tools with the kind `other`."""
+    tools = AgentTools(kinds={"write": "edit"})
+    agent = agent_with(access="edit-inside", tools=tools)
+    path = str(agent.workspace.cwd / "a.txt")
+    outside = {"path": "/etc/passwd", "content": "x"}
+    assert await agent.permission(title="write", kind="other", rawInput={"path": path, "content": "x"}) == YES_ONCE
+    assert await agent.permission(title="write", kind="other", rawInput=outside) == NO_ONCE
+    assert await agent.permission(title="notes: write", kind="other", rawInput={"path": path}) == NO_ONCE
+    assert await agent.permission(title="write", kind="execute", rawInput={"path": path}) == NO_ONCE
+
+
+async def test_a_tool_may_be_named_in_meta(agent_with: Build) -> None:
+    """Qwen Code 0.24.4 names the tool in `_meta.toolName`."""
+    requests: list[PermissionRequest] = []
+
+    async def ask(request: PermissionRequest) -> bool:
+        requests.append(request)
+        return True
+
+    tools = AgentTools(name_fields=("_meta.toolName", "_meta.goose.toolCall.toolName"))
+    agent = agent_with(on_permission=ask, tools=tools)
+    await agent.permission(_meta={"toolName": "mcp__notes__add"})
+    await agent.permission(_meta={"goose": {"toolCall": {"toolName": "notes__add"}}})
+    await agent.permission(name="Bash", _meta={"toolName": "mcp__notes__add"})
+    for meta in ({"toolName": 7}, {"toolName": ""}, {"goose": "x"}, {}):
+        await agent.permission(_meta=meta)
+    assert [request.name for request in requests] == ["mcp__notes__add", "notes__add", "Bash", *[None] * 4]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,6 +202,32 @@ async def test_a_question_about_a_request_to_the_agent_belongs_to_its_session() 
         await session.set_mode("b")
     assert agent.answer == {"action": "accept", "content": {"name": "Ada"}}  # type: ignore[attr-defined]
     assert [event.message for event in heard if isinstance(event, events.QuestionAsked)] == ["Really?"]
+
+
+async def test_an_edit_that_names_no_file_is_decided_with_the_file(tmp_path: Path) -> None:
+    """Kimi Code 2.1.0 asks without a path, and has us write the file."""
+    answers: list[object] = []
+
+    async def script(turn: Turn) -> None:
+        for name in ("a.txt", ".git/config"):
+            await turn.tool(name, title="Write", kind="edit")
+            answers.append(await turn.ask_permission("Write", toolCallId=name))
+            file = {"sessionId": turn.session_id, "path": str(tmp_path / name), "content": "x"}
+            try:
+                answers.append(await turn.agent.request("fs/write_text_file", file))
+            except RequestFailed as error:
+                answers.append(str(error))
+        await turn.say("done")
+
+    (tmp_path / ".git").mkdir()
+    spec = AgentSpec(command=["memory"], files_through_us=True)
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "edit-inside"}
+    async with session_of(script, runtime={"spec": spec}, **settings) as session:
+        await session.run("go")
+    assert answers[:3] == ["allow", {}, "allow"]
+    assert "nobody to ask" in str(answers[3])
+    assert (tmp_path / "a.txt").read_text() == "x"
+    assert not (tmp_path / ".git" / "config").exists()
 
 
 # -- terminals

@@ -22,9 +22,16 @@ said:
     fs = { read = true, write = true }    # whether we offer it file access through us; default: both
     terminal = true                       # whether we offer it terminals; default: true
     shared = false                        # whether one process serves all its sessions in a folder, on a server
+    files_through_us = true               # whether its own tools write files only through us, where we offer it: what
+                                          #   it asks without a path is then decided with the write; default: false
+    lists_tools = true                    # whether it asks MCP servers for their tools when a session opens, so that
+                                          #   the first prompt can wait for that; default: false
     auth = [{ env = "MY_AGENT_KEY", method = "api-key" }]   # log in by this method first where the variable is set
     asks_in = { mode = ["default"] }      # values of its mode, and of other options, in which it asks before it acts: a
                                           #   client of the server chooses any other with the scope `admin` only
+    tool_names = { title = ["{server}: {tool}"] }   # how its permission requests name the tool of an MCP server: the
+                                          #   forms by field of the tool call, `_meta` included ("_meta.toolName")
+    tool_kinds = { write = "edit" }       # the kinds of its own tools, by name, where it asks without a kind
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
 Changing `command` alone drops the preset's `alternatives`: who names a program wants that one, not a download.
@@ -40,7 +47,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -115,6 +122,9 @@ class Fs(Struct, frozen=True):
     write: bool = True
 
 
+ToolKindName: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch"]
+
+
 class Preset(Struct, frozen=True, kw_only=True):
     """One agent that can be started by its id. The fields are described at the head of this module."""
 
@@ -135,8 +145,12 @@ class Preset(Struct, frozen=True, kw_only=True):
     fs: Fs = Fs()
     terminal: bool = True
     shared: bool = False
+    files_through_us: bool = False
+    lists_tools: bool = False
     auth: tuple[Auth, ...] = ()
     asks_in: dict[str, tuple[str, ...]] = {}
+    tool_names: dict[str, tuple[str, ...]] = {}
+    tool_kinds: dict[str, ToolKindName] = {}
     quirks: tuple[Quirk, ...] = ()
 
     @property
@@ -324,6 +338,30 @@ def _auth(place: KeyPath, value: object) -> Auth:
     return Auth(_text(place / "env", table["env"]), _text(place / "method", table["method"]))
 
 
+# Fields of the tool call in a permission request; the title may be another one than that of the `tool_call` before it.
+_NAME_FIELDS: Final = ("name", "title", "toolCallId", "tool_call.title")
+
+
+def _tool_names(place: KeyPath, value: object) -> dict[str, tuple[str, ...]]:
+    names = {field: _texts(place / field, forms) for field, forms in _table(place, value).items()}
+    for field, forms in names.items():
+        if field not in _NAME_FIELDS and not field.startswith("_meta."):
+            raise (place / field).unknown(field, (*_NAME_FIELDS, "_meta.…"))
+        if not all("{server}" in form for form in forms):  # any tool would be taken for one of the server's
+            raise place.wrong(field, "without {server}", 'a form such as "mcp__{server}__{tool}"')
+    return names
+
+
+def _tool_kinds(place: KeyPath, value: object) -> dict[str, str]:
+    return {tool: _one_of(place / tool, kind, get_args(ToolKindName)) for tool, kind in _table(place, value).items()}
+
+
+def _one_of(place: KeyPath, value: object, choices: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise _wrong(place, value, f"one of {', '.join(choices)}")
+    return value
+
+
 def _quirk(place: KeyPath, value: object) -> Quirk:
     table = _table(place, value, ("id", "versions", "note"), required=True)
     return Quirk(
@@ -372,6 +410,10 @@ _FIELDS: Final[dict[str, Callable[[KeyPath, object], object]]] = {
     "fs": _fs,
     "terminal": _flag,
     "shared": _flag,
+    "files_through_us": _flag,
+    "lists_tools": _flag,
+    "tool_names": _tool_names,
+    "tool_kinds": _tool_kinds,
     "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
     "asks_in": lambda place, value: {key: _texts(place / key, item) for key, item in _table(place, value).items()},
     "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),

@@ -130,12 +130,18 @@ def message_of(error: DragomanError, *, verbose: bool = False, width: int | None
 
 
 def access_advice(access: str, *, width: int | None = None) -> str:
-    """Explain how to allow what was denied because nobody could be asked."""
+    """Explain how to allow what was denied because nobody could be asked; never by the access that is set already."""
+    match access:
+        case "full":
+            how = "by a rule in config.toml"
+        case "edit-inside":
+            how = "--access full (everything)"
+        case _:
+            how = "--access edit-inside (write inside the workspace) or --access full (everything)"
     return lay_out(
         [
             f"dragoman: the agent's request was denied: access is {access}, and there was nobody to ask.",
-            "  Run it on a terminal to be asked, or allow it: --access edit-inside (write inside the workspace) or "
-            "--access full (everything).",
+            f"  Run it on a terminal to be asked, or allow it: {how}.",
         ],
         width,
     )

@@ -20,13 +20,13 @@ from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
 from dragoman.host.files import Buffers, WorkspaceFiles, locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
-from dragoman.host.permission import OnPermission
+from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.host.permission_service import PermissionService
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import AnsweredQuestion, Questions
 from dragoman.host.refusals import invalid, not_offered
-from dragoman.host.requests import Known, Requests
+from dragoman.host.requests import UNKNOWN_TOOLS, AgentTools, FirstTitle, Known, Requests
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.host.terminal.terminals import Terminals
 from dragoman.proc.environment import agent_environment
@@ -52,6 +52,7 @@ class Host:
     """Serves the requests; `permissions` and `questions` also take answers from elsewhere than the callbacks.
 
     `known` returns the session's row of a tool call, by the agent's id: permission requests may leave fields out.
+    `first_title` returns the title with which it was first reported.
 
     A `file_handler` or `terminal_handler` does the work in place of our own. With `keep_terminals` commands outlive a
     run that was cancelled.
@@ -73,18 +74,21 @@ class Host:
         time_limit_s: float | None = None,
         environ: Mapping[str, str] | None = None,
         known: Known | None = None,
+        first_title: FirstTitle | None = None,
         buffers: Buffers | None = None,
         file_handler: FileHandler | None = None,
         terminal_handler: TerminalHandler | None = None,
         keep_terminals: bool = False,
+        tools: AgentTools = UNKNOWN_TOOLS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._workspace = workspace
         self._keep_terminals = keep_terminals
         self._run_terminals = _RunTerminals()
-        self._requests = Requests(session_id, agent, workspace)
+        self._requests = Requests(session_id, agent, workspace, tools)
         self._note = note
         self._known = known
+        self._first_title = first_title
         self._environ = dict(environ) if environ is not None else agent_environment(os.environ, {})
         self.permissions = PermissionService(workspace, rules, note, on_permission, time_limit_s, clock)
         self.questions = Questions(
@@ -145,7 +149,7 @@ class Host:
             return  # `serve` refuses it
         if request.method == "session/request_permission" and not self._closed:
             try:
-                self.permissions.announce(request, self._requests.of_tool_call(request.params, self._known))
+                self.permissions.announce(request, self._permission_of(request))
             except msgspec.MsgspecError:
                 pass  # `serve` says so
 
@@ -199,7 +203,7 @@ class Host:
 
     async def _request_permission(self, request: Request) -> acp.RequestPermissionResponse:
         try:
-            permission = self._requests.of_tool_call(request.params, self._known)
+            permission = self._permission_of(request)
         except msgspec.MsgspecError as error:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
         decision = await self.permissions.decide(request, permission)
@@ -210,6 +214,9 @@ class Host:
             else acp.SelectedPermissionOutcome(option_id=option_id)
         )
         return acp.RequestPermissionResponse(outcome=outcome)
+
+    def _permission_of(self, request: Request) -> PermissionRequest:
+        return self._requests.of_tool_call(request.params, self._known, self._first_title)
 
     def _question_answered(self, answered: AnsweredQuestion) -> None:
         request_id = answered.question.request_id

@@ -60,8 +60,10 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin` tells who asks: the `agent` itself, or we, about a file it wants us to write (`files`) or a command it
     wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
-    word. `paths` are absolute: the locations and the diffs' paths. `request_id` is the JSON-RPC id of what the agent
-    asked; it may use it again once that was answered. `agent` is the agent's id, or its name where it has none.
+    word. `first_title` is the title with which the agent reported the tool call before it asked.
+    `paths` are absolute: the locations and the diffs' paths. `files_through_us`: a file to edit that the agent
+    does not name here is named, and decided on, when it has us write it. `request_id` is the JSON-RPC id of what the
+    agent asked; it may use it again once that was answered. `agent` is the agent's id, or its name where it has none.
     `reason` says why it always needs an answer, whatever rules allow; empty for others.
     """
 
@@ -73,10 +75,12 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     origin: Origin = "agent"
     name: str | None = None
+    first_title: str = ""
     paths: tuple[str, ...] = ()
     diffs: tuple[Diff, ...] = ()
     command: str | None = None
     raw_input: Any = None
+    files_through_us: bool = False
     request_id: RequestId | None = None
     reason: str = ""
 

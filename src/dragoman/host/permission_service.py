@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias, cast
 import msgspec
 
 from dragoman.clock import SYSTEM_CLOCK, Clock
-from dragoman.config import format_duration
+from dragoman.config import ACCESS, Access, format_duration
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.pending import PendingRequest, PendingRequests, call
 from dragoman.host.permission import (
@@ -105,9 +105,17 @@ def _key(*parts: str) -> bytes:
 
 By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]
 
-NOBODY_TO_ASK: Final = "nobody to ask: pass on_permission=… or access='edit-inside'|'full' (command line: --access)"
-# Of what rules cannot allow.
-NOBODY_TO_APPROVE: Final = "nobody to ask: pass on_permission=… or access='full' (command line: --access)"
+
+def nobody_to_ask(access: Access, *, is_guarded: bool = False) -> str:
+    """Return the reason for a denial without a question, with what would change that: never what is set already.
+
+    `is_guarded`: rules and `edit-inside` cannot allow it.
+    """
+    enough: tuple[Access, ...] = ("full",) if is_guarded else ("edit-inside", "full")
+    higher = "|".join(repr(each) for each in enough if ACCESS.index(each) > ACCESS.index(access))
+    allowing = f"access={higher} (command line: --access)" if higher else "a rule that allows it"
+    return f"nobody to ask: pass on_permission=… or {allowing}"
+
 
 # Seconds between two looks at the rules while a request waits: another session, or another process, may have stored an
 # answer that covers it. Each look is three system calls, and soon enough for a person to find the question gone.
@@ -320,7 +328,8 @@ class PermissionService:
             permission = msgspec.structs.replace(permission, reason=verdict.reason)
         pending = self._pending.open(permission.request_id, permission)
         if self._on_permission is None:
-            reason = f"{permission.reason}; {NOBODY_TO_APPROVE}" if permission.reason else NOBODY_TO_ASK
+            advice = nobody_to_ask(self._rules.access, is_guarded=bool(permission.reason))
+            reason = f"{permission.reason}; {advice}" if permission.reason else advice
             pending.decide(Decision(permission.reject(), "default", reason))
         return pending
 

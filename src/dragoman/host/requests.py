@@ -16,8 +16,9 @@ from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 
-# What the session knows of a tool call, by the agent's id.
+# What the session knows of a tool call, by the agent's id: its row, and the title with which it was first reported.
 Known: TypeAlias = Callable[[str], rows.ToolCall | None]
+FirstTitle: TypeAlias = Callable[[str], str | None]
 
 # Keys of a tool's input that hold a command, and its arguments where they are given apart.
 COMMAND_KEYS = ("command", "cmd")
@@ -44,14 +45,28 @@ class _WireParams(msgspec.Struct, frozen=True, rename="camel"):
     options: tuple[_WireOption, ...]
 
 
+class AgentTools(msgspec.Struct, frozen=True):
+    """Facts about an agent's tools that its requests leave out, from its preset."""
+
+    name_fields: tuple[str, ...] = ()  # where a tool call names its tool, where not in `name`: `_meta.toolName`
+    kinds: dict[str, str] = {}  # of its own tools, by name: it asks about them without a kind
+    files_through_us: bool = False  # they write files only through us
+
+
+UNKNOWN_TOOLS = AgentTools()
+
+
 class Requests(msgspec.Struct, frozen=True):
     """The questions of one session."""
 
     session_id: str
     agent: str
     workspace: Workspace
+    tools: AgentTools = UNKNOWN_TOOLS
 
-    def of_tool_call(self, params: msgspec.Raw, known_call: Known | None) -> PermissionRequest:
+    def of_tool_call(
+        self, params: msgspec.Raw, known_call: Known | None, first_title: FirstTitle | None = None
+    ) -> PermissionRequest:
         """Read `session/request_permission`. Fields that it leaves out are taken from the tool call, where it is known.
 
         Raises `msgspec.MsgspecError` where it cannot be read.
@@ -69,13 +84,20 @@ class Requests(msgspec.Struct, frozen=True):
             raw_input = _added(raw_input, known.raw_input)
         diffs = tuple(item for item in content if isinstance(item, acp.Diff))
         paths = [*(location.path for location in locations), *(diff.path for diff in diffs)]
+        name = call.name or (known.name if known else None) or _name_in(call.meta, self.tools.name_fields)
+        title = call.title or (known.title if known else "")
+        kind = call.kind or (known.kind if known else "other")
+        if kind == "other":
+            kind = self.tools.kinds.get(name or title, kind)
         return PermissionRequest(
             session_id=self.session_id,
             agent=self.agent,
             tool_call_id=call.tool_call_id,
-            title=call.title or (known.title if known else "") or call.name or call.tool_call_id,
-            kind=call.kind or (known.kind if known else "other"),
-            name=call.name or (known.name if known else None),
+            title=title or name or call.tool_call_id,
+            kind=kind,
+            name=name,
+            first_title=(first_title(call.tool_call_id) or "") if first_title is not None else "",
+            files_through_us=self.tools.files_through_us,
             paths=_absolute(self.workspace, paths),
             diffs=diffs,
             command=command_of(raw_input),
@@ -131,6 +153,17 @@ class Requests(msgspec.Struct, frozen=True):
             raw_input={"command": command, "args": list(args), "env": dict(env), "cwd": str(cwd)},
             options=_OURS,
         )
+
+
+def _name_in(meta: dict[str, Any] | None, fields: Iterable[str]) -> str | None:
+    """Return the first text at one of these places in a tool call's `_meta`: `_meta.goose.toolCall.toolName`."""
+    for field in fields:
+        value: Any = {"_meta": meta}
+        for key in field.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, str) and value:
+            return value
+    return None
 
 
 def command_of(raw_input: Any) -> str | None:

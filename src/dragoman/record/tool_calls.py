@@ -23,6 +23,7 @@ class ToolCalls:
         self._current_ids: dict[str, str] = {}  # row ids of this run, by the agent's ids
         self._refused: set[str] = set()
         self._earlier_ids: dict[str, str] = {}  # of earlier runs: an update may come late
+        self._first_titles: dict[str, str] = {}  # of this run, by the agent's ids
 
     def __iter__(self) -> Iterator[rows.ToolCall]:
         return iter(self._rows.values())
@@ -37,6 +38,7 @@ class ToolCalls:
         """Begin a run: from now on a `tool_call` with an id of an earlier run is another tool call."""
         self._earlier_ids |= self._current_ids
         self._current_ids = {}
+        self._first_titles = {}
 
     def is_known(self, agent_id: str) -> bool:
         """Return True if this run has a tool call with this id."""
@@ -56,6 +58,10 @@ class ToolCalls:
     def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
         """Return the tool call to which the agent refers by this id now."""
         return self._rows.get(self._current_ids.get(agent_id) or self._earlier_ids.get(agent_id) or "")
+
+    def first_title(self, agent_id: str) -> str | None:
+        """Return the title with which the agent first reported a tool call of this run: some ask with another."""
+        return self._first_titles.get(agent_id)
 
     def add_call(self, blank: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
         """Handle `tool_call`: a new id in this run, or, from older adapters, an update of it."""
@@ -90,6 +96,7 @@ class ToolCalls:
         facts: list[Fact] = []
         if before is None:
             self._current_ids[after.tool_call_id] = after.id
+            self._first_titles[after.tool_call_id] = after.title
             facts.append(ToolCallSeen(after))
         elif not after.finished or before.finished:
             facts.append(ToolCallChanged(after, kind))

@@ -30,6 +30,7 @@ from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.question.question import Question, QuestionAnswer
+from dragoman.host.requests import AgentTools
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import events, notes, rows
 from dragoman.record.events import Event
@@ -106,11 +107,13 @@ class Session:
             on_question=config.on_question or runtime.on_question,
             time_limit_s=runtime.limits.permission_timeout,
             known=self.fold.tool_calls.by_agent_id,
+            first_title=self.fold.tool_calls.first_title,
             clock=runtime.clock,
             buffers=config.buffers,
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
             keep_terminals=config.keep_terminals is True,
+            tools=_tools_of(runtime.spec),
         )
         self._dispatcher = SessionDispatcher(
             session_id,
@@ -525,6 +528,14 @@ class Session:
         if isinstance(failure, AgentCrashed) and isinstance(self._failure, AgentCrashed):
             return copy_error(self._failure)
         return failure
+
+
+def _tools_of(spec: AgentSpec) -> AgentTools:
+    return AgentTools(
+        name_fields=tuple(field for field in spec.tool_names if field.startswith("_meta.")),
+        kinds=spec.tool_kinds,
+        files_through_us=spec.files_through_us and spec.read_files and spec.write_files,
+    )
 
 
 def _check_choice(agent: str, setting: rows.Setting, value: str | bool) -> None:

@@ -77,6 +77,11 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     auth_method: str | None = None  # authenticated with before the first session
     shared: bool = False  # one process for all its sessions in a folder, where they are those of one hub
     late_replay: bool = False  # it goes on replaying after it has answered `session/load`
+    files_through_us: bool = False  # its own tools write files only through us, where that is offered
+    lists_tools: bool = False  # it asks MCP servers for their tools when a session is opened
+    drops_stdio_mcp: bool = False  # MCP servers over stdio do not reach its model
+    tool_names: dict[str, tuple[str, ...]] = {}  # forms in which it names the tool of an MCP server, by field
+    tool_kinds: dict[str, str] = {}  # kinds of its own tools, by name, where it asks without a kind
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
@@ -136,4 +141,9 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         auth_method=preset.auth_method(environment),
         shared=preset.shared,
         late_replay=any(quirk.id == "replay-after-load" for quirk in preset.quirks),
+        files_through_us=preset.files_through_us,
+        lists_tools=preset.lists_tools,
+        drops_stdio_mcp=any(quirk.id == "mcp-stdio-dropped" for quirk in preset.quirks),
+        tool_names=preset.tool_names,
+        tool_kinds=dict(preset.tool_kinds),
     )

@@ -33,20 +33,8 @@ if TYPE_CHECKING:
     from dragoman.host.shell.reader import Script, ShellCommand
 
 # Keys of a tool's input whose values are paths, lower case and without underscores: by their ending, or as a whole.
-_PATH_ENDINGS: Final = (
-    "path",
-    "paths",
-    "file",
-    "files",
-    "filename",
-    "filenames",
-    "dir",
-    "dirs",
-    "directory",
-    "directories",
-    "folder",
-    "folders",
-)
+_FOLDER_ENDINGS: Final = ("dir", "dirs", "directory", "directories", "folder", "folders")
+_PATH_ENDINGS: Final = ("path", "paths", "file", "files", "filename", "filenames", *_FOLDER_ENDINGS)
 _PATH_KEYS: Final = frozenset({"source", "src", "destination", "dest", "dst", "target"})
 # Keys for the folder that a command runs in.
 _FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
@@ -96,6 +84,7 @@ class Effect(msgspec.Struct, frozen=True):
     workspace's own; the first is that of the whole line. `mentioned_paths` are paths in the request that this effect
     may touch: rules that deny or ask look at them, rules that allow do not. `argument_paths` are files inside the
     workspace that the command's arguments name; what `use_of_arguments` says is done with them.
+    `decided_later`: the file is not named, and the agent has us write it, so that the rules decide again, on that file.
     """
 
     kind: EffectKind
@@ -108,6 +97,7 @@ class Effect(msgspec.Struct, frozen=True):
     outside: bool = False
     may_leave: bool = False
     folders: tuple[ResolvedPath | None, ...] = (None,)
+    decided_later: bool = False
     host: str | None = None
     mcp: tuple[str, str] | None = None
     mentioned_paths: tuple[ResolvedPath, ...] = ()
@@ -170,7 +160,7 @@ def analyze(request: PermissionRequest, workspace: Workspace) -> tuple[Effect, .
     if request.command is not None or request.kind == "execute":
         effects += _command_effects(request, workspace, all_paths)
     if request.diffs or request.kind in ("edit", "delete", "move"):
-        effects += _file_effects("write", declared, mentioned)
+        effects += _file_effects("write", all_paths, request)
     if request.kind == "fetch" or _urls(request.raw_input):
         urls = _urls(request.raw_input)
         hosts = dict.fromkeys(host_of(url) for url in urls) or {None: None}
@@ -181,9 +171,9 @@ def analyze(request: PermissionRequest, workspace: Workspace) -> tuple[Effect, .
         effects.append(Effect("mcp", mcp=tool, mentioned_paths=all_paths))
     match request.kind:
         case "read":
-            effects += _file_effects("read", declared, mentioned)
+            effects += _file_effects("read", all_paths, request)
         case "search":
-            effects += _file_effects("read", declared, mentioned) if all_paths else [Effect("search")]
+            effects += _file_effects("read", all_paths, request) if all_paths else [Effect("search")]
         case "think" | "fetch" if all_paths:
             # It also does something with these files, but nobody knows what.
             effects.append(Effect("other", mentioned_paths=all_paths))
@@ -215,12 +205,28 @@ def _codex_mcp_tool(request: PermissionRequest) -> tuple[str, str] | None:
             return None
 
 
-def _file_effects(
-    kind: EffectKind, declared: Sequence[ResolvedPath], mentioned: Sequence[ResolvedPath]
-) -> list[Effect]:
-    """Make one effect per file. A file in the tool's input counts, but does not replace one that the agent declares."""
-    undeclared = [] if declared else [Effect(kind)]
-    return [*undeclared, *(Effect(kind, path=path) for path in (*declared, *mentioned))]
+def _file_effects(kind: EffectKind, paths: Sequence[ResolvedPath], request: PermissionRequest) -> list[Effect]:
+    """Make one effect per file, and one for files that the request leaves open.
+
+    The agent declares its files, or the tool's input names them. A folder in the input names none, and makes it unclear
+    where relative paths lead.
+    """
+    effects = [Effect(kind, path=path) for path in paths]
+    if request.paths or _names_files(request.raw_input):
+        return effects
+    # An agent that has us write the file names it then.
+    is_decided_later = request.files_through_us and request.kind == "edit" and not paths and request.command is None
+    return [Effect(kind, decided_later=is_decided_later), *effects]
+
+
+def _names_files(raw_input: object) -> bool:
+    """Tell whether a tool's input has the paths of files in it, and none of folders."""
+    if isinstance(raw_input, dict) and any(
+        value and _normalized(key) in _FOLDER_KEYS for key, value in raw_input.items()
+    ):
+        return False
+    files = list(islice(mentioned_paths(raw_input, Path(), nested=True, folders=False), MAX_PATHS))
+    return bool(files) and len(files) == len(list(islice(mentioned_paths(raw_input, Path(), nested=True), MAX_PATHS)))
 
 
 # Paths
@@ -272,8 +278,11 @@ def _real(path: str) -> str | None:
         return None
 
 
-def mentioned_paths(raw_input: object, cwd: Path, *, nested: bool = False) -> Iterator[str]:
-    """Yield the paths in a tool's input, found by their keys, relative ones joined to `cwd`."""
+def mentioned_paths(raw_input: object, cwd: Path, *, nested: bool = False, folders: bool = True) -> Iterator[str]:
+    """Yield the paths in a tool's input, found by their keys, relative ones joined to `cwd`.
+
+    Without `folders`, those under keys that name a folder are left out.
+    """
     unvisited = [raw_input]
     while unvisited:
         item = unvisited.pop()
@@ -286,6 +295,8 @@ def mentioned_paths(raw_input: object, cwd: Path, *, nested: bool = False) -> It
                 unvisited.append(value)
             name = _normalized(key)
             if not (name.endswith(_PATH_ENDINGS) or name in _PATH_KEYS):
+                continue
+            if not folders and (name.endswith(_FOLDER_ENDINGS) or name in _FOLDER_KEYS):
                 continue
             for path in value if isinstance(value, list) else [value]:
                 path = path.strip("\r\n") if isinstance(path, str) else ""  # as many tools do

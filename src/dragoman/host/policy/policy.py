@@ -122,6 +122,9 @@ def _is_kind(kind: str, rule: PolicyRule, effect: Effect, request: PermissionReq
 
 
 def _match_path(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    if effect.decided_later:
+        # On the file itself the rules decide when it is known. Until then only those count that are about any file.
+        return "no" if wide or rule.path else "yes"
     if effect.kind in ("read", "write"):
         return "maybe" if effect.path is None else _any([_is_at(rule, effect.path, wide)])
     if wide and any(_is_at(rule, path, wide) for path in effect.mentioned_paths):
@@ -441,6 +444,8 @@ def _location(effect: Effect) -> str:
         return f" in {folder.inside or folder.given} (a rule needs `folder` to allow it there)"
     if effect.kind not in ("read", "write"):
         return ""
+    if effect.decided_later:
+        return " through Dragoman, which decides on the file then"
     if effect.path is None:
         return ", and does not say which file"
     return f", but {effect.path.error}" if effect.path.inside is None else " inside the workspace"

@@ -252,6 +252,10 @@ class Rulebook:
         self._policy = self._build()
 
     @property
+    def access(self) -> Access:
+        return self._access
+
+    @property
     def notice(self) -> str | None:
         """The reason why the workspace's own rules are ignored, where it has some."""
         return self._loaded.workspace_file.notice
