@@ -8,6 +8,7 @@ replaced by a JSON string.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -35,11 +36,12 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     command: tuple[str, str] | None = None  # a prompt that is a slash command, and what its answer has in it
     command_files: dict[str, str] = {}  # in the workspace: what defines the command
     mcp_env: dict[str, str] = {}  # without which the model is not shown the tools of MCP servers
-    mcp_call: str = '[[tool:~echo_note {"note": "violet"}]]'
+    mcp_calling: str = "[[tool:~{tool} {arguments}]]"
+    mcp_asks: bool = True  # it asks before it calls the tool of an MCP server
     shows_files: bool = True  # the text of a file in the prompt; else its path
     streams: bool = True
     wrapped: bool = False  # its first process only starts another one, which does the work
-    drops_mcp: tuple[Literal["stdio", "http"], ...] = ()
+    drops_mcp: tuple[Literal["stdio", "http"], ...] = ()  # over these the servers that we name do not reach its model
     after_refusal: Ending = "goes-on"
     model_error: Literal["error", "text"] = "error"  # how it tells of a model's HTTP error
     retries_for_long: bool = False  # on a model's 500, for more than 40 s and in silence
@@ -50,6 +52,16 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     def run(self, command: str) -> str:
         """Return the directive that makes the agent run a command in its shell."""
         return f"[[tool:{self.shell.replace('{command}', json.dumps(command))}]]"
+
+    def call_mcp(self, server: str, tool: str, arguments: Mapping[str, object]) -> str:
+        """Return the directive that makes the agent call the tool of an MCP server, by the agent's name for it."""
+        text = self.mcp_calling.replace("{server}", server).replace("{tool}", tool)
+        return text.replace("{arguments}", json.dumps(arguments))
+
+    @property
+    def searches_tools(self) -> bool:
+        """True where the model has to search for the tools of MCP servers, by calls that count as well."""
+        return "tool_search" in self.mcp_calling
 
     def write(self, path: Path) -> str:
         """Return the directive that makes the agent write a new file."""
@@ -195,6 +207,7 @@ AGENTS = (
         command_files={".opencode/command/hello.md": "Say hello.\n\n[[say:From the command.]]\n"},
         after_refusal="end_turn",
         retries_for_long=True,
+        mcp_asks=False,
     ),
     RealAgent(
         id="codex",
@@ -264,8 +277,8 @@ AGENTS = (
         shell='run_shell_command {"command": {command}, "description": "run it", "is_background": false}',
         writing='write_file {"file_path": {path}, "content": "written\\n"}',
         command=("/hello", "From the command."),
-        mcp_call='[[tool:tool_search {"query": "select:mcp__notes__echo_note"}]]'
-        '[[tool:tool_call {"name": "mcp__notes__echo_note", "arguments": {"note": "violet"}}]]',
+        mcp_calling='[[tool:tool_search {"query": "select:mcp__{server}__{tool}"}]]'
+        '[[tool:tool_call {"name": "mcp__{server}__{tool}", "arguments": {arguments}}]]',
         through_us=("files",),
         wrapped=True,
         command_files={".qwen/commands/hello.md": "Say hello.\n\n[[say:From the command.]]\n"},
@@ -316,7 +329,7 @@ AGENTS = (
         writing='write {"path": {path}, "content": "written\\n"}',
         asks=False,
         command=("/session", ""),
-        drops_mcp=("stdio",),
+        drops_mcp=("stdio", "http"),
     ),
     RealAgent(
         id="nanocoder",
@@ -327,6 +340,6 @@ AGENTS = (
         writing='write_file {"path": {path}, "content": "written\\n"}',
         streams=False,
         goes_on_after_question=False,
-        drops_mcp=("stdio",),
+        drops_mcp=("stdio", "http"),
     ),
 )

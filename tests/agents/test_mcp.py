@@ -28,11 +28,12 @@ def skip_what_is_dropped(stage: Stage, transport: str) -> None:
 
 async def tool_is_used(stage: Stage, session: Session) -> None:
     """Prompt until the tool is used: agents look for a server's tools in the background, and may not have them yet."""
-    result = await session.run(f"{stage.agent.mcp_call}[[result]]")
+    call = stage.agent.call_mcp("notes", "echo_note", {"note": "violet"})
+    result = await session.run(f"{call}[[result]]")
     for _ in range(PROMPTS - 1):
         if "noted: violet" in result.text:
             return
-        result = await session.run(f"{stage.agent.mcp_call}[[result]]")
+        result = await session.run(f"{call}[[result]]")
     assert "noted: violet" in result.text
 
 

@@ -43,7 +43,13 @@ class Hands:
 
 @asynccontextmanager
 async def hands(turn: Turn) -> AsyncIterator[Hands]:
-    server = turn.agent.all_heard("session/new")[-1].params["mcpServers"][-1]
+    async with connected(turn.agent.all_heard("session/new")[-1].params["mcpServers"][-1]) as client:
+        yield Hands(turn, client)
+
+
+@asynccontextmanager
+async def connected(server: Mapping[str, Any]) -> AsyncIterator[ClientSession]:
+    """Connect to an MCP server that `session/new` names."""
     headers = {header["name"]: header["value"] for header in server["headers"]}
     async with (
         httpx2.AsyncClient(headers=headers) as http,
@@ -51,7 +57,7 @@ async def hands(turn: Turn) -> AsyncIterator[Hands]:
         ClientSession(streams[0], streams[1]) as client,
     ):
         await client.initialize()
-        yield Hands(turn, client)
+        yield client
 
 
 def acting(script: Script, **options: Any) -> ScriptedAgent:

@@ -23,7 +23,7 @@ from dragoman.errors import (
     RequestFailed,
     StoppedEarly,
 )
-from dragoman.evaluation.attempt import SERVER
+from dragoman.evaluation.attempt import SERVER, TOOLS_LISTED_TIMEOUT_S
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
 from dragoman.evaluation.response import NO_RETRY, EvaluationPrompt, PromptResponse, RetryPolicy
@@ -31,10 +31,10 @@ from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.session.run import IDLE_LOOKS
-from dragoman.session.spec import Limits
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.clock import ManualClock
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
-from evaluation.acting import acting, hands, runtime_on
+from evaluation.acting import acting, connected, hands, runtime_on
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
@@ -49,10 +49,15 @@ class Item:
 
 
 async def evaluated(
-    agent: Any, prompt: Any = "Which item?", *, clock: Clock = SYSTEM_CLOCK, **options: Any
+    agent: Any,
+    prompt: Any = "Which item?",
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    spec: AgentSpec | None = None,
+    **options: Any,
 ) -> PromptResponse[Any]:
     limits = Limits(cancel_timeout=2, close_timeout=1)
-    async with asyncio.timeout(TIMEOUT_S), runtime_on(agent, limits=limits, clock=clock) as runtime:
+    async with asyncio.timeout(TIMEOUT_S), runtime_on(agent, limits=limits, clock=clock, spec=spec) as runtime:
         response: PromptResponse[Any] = await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
         return response
 
@@ -723,3 +728,69 @@ async def test_a_caller_that_stops_waiting_leaves_nothing_running() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await waiting
         assert len(agent.all_heard("session/cancel")) == 1
+
+
+# -- tools that the agent has yet to ask for
+
+
+async def test_the_first_prompt_waits_until_the_agent_has_asked_for_the_tools() -> None:
+    order: list[str] = []
+    looking: list[asyncio.Task[None]] = []
+
+    async def new(request: ReceivedRequest) -> object:
+        is_connected = asyncio.Event()
+
+        async def look() -> None:
+            async with connected(request.params["mcpServers"][-1]) as client:
+                is_connected.set()
+                for _ in range(5):  # longer than a prompt takes that nothing holds up
+                    await client.send_ping()
+                order.append("the agent asks for the tools")
+                await client.list_tools()
+
+        looking.append(asyncio.create_task(look()))
+        await is_connected.wait()
+        return {"sessionId": "s"}
+
+    async def script(turn: Turn) -> None:
+        order.append("the agent is prompted")
+        await turn.say("hi")
+
+    @tool
+    async def look_up(sku: str) -> int:
+        """Find how many of an item there are."""
+        return 42
+
+    agent = acting(script, answers={"session/new": new})
+    await evaluated(agent, tools=[look_up])
+    await asyncio.gather(*looking)
+    assert order == ["the agent asks for the tools", "the agent is prompted"]
+
+
+async def test_an_agent_that_never_asks_for_the_tools_is_prompted_after_a_while_and_the_error_says_so() -> None:
+    clock = ManualClock()
+    spec = AgentSpec(command=["memory"], lists_tools=True)
+    task = asyncio.create_task(evaluated(ScriptedAgent(), clock=clock, spec=spec, output_type=Item, max_rounds=1))
+    while TOOLS_LISTED_TIMEOUT_S not in clock.delays:
+        await clock.wait_for_timers()
+        await asyncio.sleep(0)
+    clock.advance(TOOLS_LISTED_TIMEOUT_S)
+    with pytest.raises(OutputInvalid, match="no tool was called, since memory never asked for the tools"):
+        await task
+
+
+async def test_an_agent_that_drops_mcp_servers_is_asked_for_json_and_the_error_says_why_no_tool_was_called() -> None:
+    prompts: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        prompts.append(turn.text)
+        await turn.say("I will not.")
+
+    spec = AgentSpec(command=["memory"], drops_stdio_mcp=True, lists_tools=True)
+    with pytest.raises(OutputInvalid) as failed:
+        await evaluated(ScriptedAgent(script), spec=spec, output_type=Item, max_rounds=1)
+    assert "structured_output" not in prompts[0]
+    reason = "memory never asked for the tools: it drops MCP servers over stdio; it offers no other transport"
+    assert reason in str(failed.value)
+    with pytest.raises(OutputInvalid, match="transport='http' would work"):
+        await evaluated(acting(script), spec=spec, output_type=Item, max_rounds=1, transport="stdio")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from dragoman.agents.preset import load_preset
+from dragoman.config import load
 from dragoman.evaluation.attempt import SERVER, is_call_of, is_own
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.requests import AgentTools, Requests
 from dragoman.record import events
+from dragoman.session.spec import spec_of_preset
 from dragoman.wire.vocabulary import Diff
+from dragoman.workspace import Workspace
 
 NAME = "dragoman-1a2b3c4d"
 TOOLS = ("run_it", "structured_output")
@@ -31,6 +39,67 @@ GEMINI = asks("rm -rf x", tool_call_id=f"mcp_{NAME}_run_it__call_1")
 GOOSE = asks(f"{NAME}: run it", raw_input=GIVEN, command="rm -rf x")
 KIMI = asks(f"mcp__{NAME}__run_it", tool_call_id="0:call_1")
 OPENCODE = asks(f"{NAME}_run_it", raw_input=GIVEN, command="rm -rf x", paths=("/etc/passwd",))
+
+
+TOOL_CALLS: dict[str, dict[str, Any]] = {
+    "claude": {
+        "name": "mcp__{}__run_it",
+        "title": "mcp__{}__run_it",
+        "kind": "other",
+        "rawInput": GIVEN,
+        "_meta": {"claudeCode": {"toolName": "mcp__{}__run_it"}},
+    },
+    "codex": {
+        "title": "mcp.{}.run_it",
+        "kind": "execute",
+        "rawInput": {"server": "{}", "tool": "run_it", "arguments": GIVEN},
+    },
+    "copilot": {"title": "run_it", "kind": "other", "rawInput": GIVEN},
+    "gemini": {"toolCallId": "mcp_{}_run_it__call_1", "title": "rm -rf x", "kind": "other", "locations": []},
+    "goose": {"title": "{}: run it", "kind": "other", "rawInput": GIVEN},
+    "kimi": {"title": "mcp__{}__run_it", "toolCallId": "0:call_1"},
+    "opencode": {"title": "{}_run_it", "kind": "other", "rawInput": GIVEN, "locations": [{"path": "/etc/passwd"}]},
+    "qwen": {
+        "title": json.dumps(GIVEN),
+        "kind": "other",
+        "rawInput": GIVEN,
+        "_meta": {"toolName": "mcp__{}__run_it"},
+    },
+}
+
+
+FIRST_TITLES = {"copilot": f"{NAME}-run_it"}
+
+
+@pytest.mark.parametrize("id", TOOL_CALLS)
+def test_an_agents_own_way_to_name_a_tool_is_in_its_preset(id: str, tmp_path: Path) -> None:
+    spec = spec_of_preset(load_preset(id, load(home=tmp_path, environ={})))
+    call = json.dumps({"toolCallId": "call_1", **TOOL_CALLS[id]}).replace("{}", NAME)
+    params = msgspec.Raw(b'{"toolCall": %b, "options": []}' % call.encode())
+    fields = tuple(field for field in spec.tool_names if field.startswith("_meta."))
+    requests = Requests("s", id, Workspace(tmp_path), AgentTools(name_fields=fields))
+    request = requests.of_tool_call(params, None, lambda _: FIRST_TITLES.get(id))
+    assert is_own(request, NAME, TOOLS, spec.tool_names)
+    assert not is_own(request, "dragoman-00000000", TOOLS, spec.tool_names)
+
+
+@pytest.mark.parametrize(
+    ("first_title", "raw_input", "expected"),
+    [
+        ("Count them", {"description": "Count them"}, True),
+        ("Count them", {"n": 1}, False),
+        ("other-run_it", {"n": 1}, False),
+        ("", {"n": 1}, False),
+        (f"{NAME}-run_it", {"description": f"{NAME}-run_it"}, False),
+    ],
+)
+def test_a_tool_that_is_named_without_its_server_counts_only_after_what_came_before(
+    first_title: str, raw_input: Any, expected: bool, tmp_path: Path
+) -> None:
+    """Copilot CLI 1.0.102 puts the argument `description` over a call, and asks with the tool's name alone."""
+    forms = spec_of_preset(load_preset("copilot", load(home=tmp_path, environ={}))).tool_names
+    request = asks("run_it", first_title=first_title, raw_input=raw_input)
+    assert is_own(request, NAME, TOOLS, forms) is expected
 
 
 @pytest.mark.parametrize(

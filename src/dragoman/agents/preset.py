@@ -347,7 +347,9 @@ def _tool_names(place: KeyPath, value: object) -> dict[str, tuple[str, ...]]:
     for field, forms in names.items():
         if field not in _NAME_FIELDS and not field.startswith("_meta."):
             raise (place / field).unknown(field, (*_NAME_FIELDS, "_meta.…"))
-        if not all("{server}" in form for form in forms):  # any tool would be taken for one of the server's
+        # Any tool would be taken for one of the server's; a title alone counts only beside what came before it.
+        is_bare_allowed = field == "title" and "tool_call.title" in names
+        if not is_bare_allowed and not all("{server}" in form for form in forms):
             raise place.wrong(field, "without {server}", 'a form such as "mcp__{server}__{tool}"')
     return names
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
-from dragoman.clock import Clock
-from dragoman.errors import DragomanError, InputError
+from dragoman.clock import Clock, timeout
+from dragoman.errors import DragomanError, GuardFailed, InputError, OutputInvalid
 from dragoman.evaluation.budget import Budget, Spending
 from dragoman.evaluation.output import OUTPUT_TOOL, Output
 from dragoman.evaluation.response import EvaluationStats, PromptResponse, RetryPolicy, had_side_effects, limit_of
@@ -35,6 +36,7 @@ from dragoman.session.options import OnEvent, SessionConfig
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.session.spec import AgentSpec
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
@@ -43,31 +45,58 @@ if TYPE_CHECKING:
 # One name per process, not per evaluation: models cache prompts by their beginning, and the tools come first.
 SERVER: Final = f"dragoman-{secrets.token_hex(4)}"
 
-# Titles that agents give to a call: Kimi, goose, OpenCode, and other likely ones.
-_TITLES: Final = ("mcp__{server}__{tool}", "{server}: {tool}", "{server}_{tool}", "{server}.{tool}", "{server}/{tool}")
+# Forms in which an agent without a preset may name a tool, by field; presets have those of their agents.
+ANY_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "name": ("mcp__{server}__{tool}", "{server}__{tool}"),
+    "toolCallId": ("mcp_{server}_{tool}__",),
+    "title": ("mcp__{server}__{tool}", "{server}: {tool}", "{server}_{tool}", "{server}.{tool}", "{server}/{tool}"),
+}
+
+# Until an agent has asked for the tools, after it has opened the session: agents look for them beside the conversation.
+# The slowest takes about two seconds; one that never asks is prompted after this time.
+TOOLS_LISTED_TIMEOUT_S: Final = 10.0
+
 # Goose describes the call in a title after this.
 _ABOUT: Final = " · "
 
 
-def is_own(request: PermissionRequest, server: str, tools: Iterable[str]) -> bool:
-    """Return whether the agent certainly asks for a tool of this server, all of which are ours; in doubt False."""
+def is_own(
+    request: PermissionRequest, server: str, tools: Collection[str], forms: Mapping[str, tuple[str, ...]] = ANY_FORMS
+) -> bool:
+    """Return whether the agent certainly asks for a tool of this server, all of which are ours; in doubt False.
+
+    `forms` say how the agent names a tool, by field of its tool call; a field of `_meta` is the request's `name`, and
+    `tool_call.title` the title with which the agent reported the call before it asked.
+    """
     if request.origin != "agent" or request.diffs:
         return False
     tool = mcp_tool(request)  # of Codex, too
     if tool is not None:
         return tool[0] == server
+    own_texts: defaultdict[str, set[str]] = defaultdict(set)
+    for field, field_forms in forms.items():
+        key = "name" if field.startswith("_meta.") else field
+        for form in field_forms:
+            texts = {form.replace("{server}", server).replace("{tool}", own) for own in tools}
+            own_texts[key if "{server}" in form else "bare title"].update(map(_spaced, texts))
     if request.name:
-        return request.name.startswith((f"mcp__{server}__", f"{server}__"))
+        return _spaced(request.name) in own_texts["name"]
     if request.kind not in ("other", ""):
         return False
     call_id = request.tool_call_id or ""
-    if "__" in call_id or call_id.startswith("mcp_"):
+    if "toolCallId" in forms and ("__" in call_id or call_id.startswith("mcp_")):
         # Gemini begins its ids with the tool's name, and asks without the input; its titles may be an argument. Other
         # agents take ids from the model.
-        return request.raw_input is None and call_id.startswith(f"mcp_{server}_")
+        return request.raw_input is None and _spaced(call_id).startswith(tuple(own_texts["toolCallId"]))
     # Where all there is is a title, what the model wrote must not have the name in it: the title may be made of that.
-    titles = {_spaced(way.format(server=server, tool=tool)) for tool in tools for way in _TITLES}
-    return _spaced(request.title) in titles and server not in repr(request.raw_input)
+    if server in repr(request.raw_input):
+        return False
+    title, first_title = _spaced(request.title), _spaced(request.first_title)
+    if title in own_texts["title"] or first_title in own_texts["tool_call.title"]:
+        return True
+    # Copilot puts the argument `description` over a call, and names only the tool when it asks.
+    arguments = request.raw_input.values() if isinstance(request.raw_input, dict) else ()
+    return title in own_texts["bare title"] and request.first_title in arguments
 
 
 def is_call_of(call: events.ToolCall, server: str, tool: str) -> bool:
@@ -95,9 +124,11 @@ class Permissions:
         allowed_paths: Sequence[str | Path] | None = None,
         cwd: Path = Path(),
         on_permission: OnPermission | None = None,
+        forms: Mapping[str, tuple[str, ...]] = ANY_FORMS,
     ) -> None:
         self._server = server
         self._tools = tuple(tools)
+        self._forms = forms
         self._paths = None if allowed_paths is None else patterns_of(allowed_paths, cwd)
         self._on_permission = on_permission
 
@@ -114,7 +145,7 @@ class Permissions:
 
     def is_own(self, request: PermissionRequest) -> bool:
         """Return whether to allow a request before any rule is checked."""
-        return bool(self._tools) and is_own(request, self._server, self._tools)
+        return bool(self._tools) and is_own(request, self._server, self._tools, self._forms)
 
     async def __call__(self, request: PermissionRequest) -> Reply:
         if self._on_permission is None:
@@ -165,10 +196,13 @@ class Attempt:
         self._reported_count = 0
         # The agent's ids: a title may be another one later, and an id that of another call.
         self._output_call_ids: set[str] = set()
+        self._output_calls: set[str] = set()  # our ids of the same: agents do not report all of them as such
         self._other_call_ids: set[str] = set()
         self._refused_call_ids: set[str | None] = set()
         self._refusal_count = 0
         self._output = Output(plan.shape) if plan.shape is not None else None
+        self._server: ToolServer | None = None
+        self._why_no_tools = ""  # why the agent cannot have them, where that is known before it starts
         self._rounds: Rounds | None = None
         self._session: Session | None = None
         self._name = ""
@@ -181,6 +215,7 @@ class Attempt:
                 rounds = self._rounds = await self._open(stack)
                 response = await rounds.run_all(self._plan.prompt, self.stats)
         except DragomanError as error:
+            self._explain(error)
             last = self._rounds.last if self._rounds is not None else None
             error.result = PromptResponse(
                 output=self._output.value if self._output is not None else None,
@@ -209,13 +244,13 @@ class Attempt:
                 self._version = runtime.capabilities().agent_version
                 servers = plan.config.mcp_servers
                 if tools:
-                    server = _server()(tools, state=plan.state, on_call=self._on_call, name=SERVER)
+                    server = self._server = _server()(tools, state=plan.state, on_call=self._on_call, name=SERVER)
                     await stack.enter_async_context(server)
-                    http = plan.transport == "http" or (plan.transport == "auto" and runtime.capabilities().mcp_http)
-                    servers = (*servers, server.for_agent(http=http))
+                    servers = (*servers, server.for_agent(http=self._over_http(runtime)))
                 config = msgspec.structs.replace(plan.config, mcp_servers=servers, on_event=self._on_event)
                 session = self._session = await runtime.open_session(config)
                 stack.push_async_callback(session.close)
+                await self._wait_for_tools(runtime.spec)
         except TimeoutError:
             raise self._time.over(f" before {self._name or 'the agent'} was ready") from None
         self._spending.begin_session()
@@ -224,13 +259,48 @@ class Attempt:
             output=output,
             spending=self._spending,
             time=self._time,
-            has_tool=output is not None,
+            has_tool=output is not None and output.has_tool,
             guards=plan.guards,
             max_rounds=plan.max_rounds,
             idle_limit=plan.idle_limit,
             heartbeat=plan.heartbeat,
             rules=plan.permissions.run_rules,
         )
+
+    # -- tools
+
+    def _over_http(self, runtime: AgentRuntime) -> bool:
+        """Choose how the agent reaches the tools; take note of why it cannot."""
+        transport, takes_http = self._plan.transport, runtime.capabilities().mcp_http
+        if transport == "http" or (transport == "auto" and takes_http):
+            return True
+        if runtime.spec.drops_stdio_mcp:
+            other = "transport='http' would work" if takes_http else "it offers no other transport"
+            self._why_no_tools = f"it drops MCP servers over stdio; {other}"
+            if self._output is not None:
+                self._output.has_tool = False
+        return False
+
+    async def _wait_for_tools(self, spec: AgentSpec) -> None:
+        """Wait until the agent has asked for the tools, where it does so before the first prompt."""
+        server = self._server
+        if server is None or self._why_no_tools or not (spec.lists_tools or server.was_contacted):
+            return
+        try:
+            async with timeout(self._plan.clock, TOOLS_LISTED_TIMEOUT_S):
+                await server.wait_until_listed()
+        except TimeoutError:
+            pass  # it may still ask when it is prompted
+
+    def _explain(self, error: DragomanError) -> None:
+        """Say why no tool was called, where that may be what the evaluation failed of."""
+        if self._server is None or self._server.is_listed or not isinstance(error, OutputInvalid | GuardFailed):
+            return
+        problems = error.problems if isinstance(error, OutputInvalid) else ()
+        if not (self._why_no_tools or self._plan.tools or any(OUTPUT_TOOL in problem for problem in problems)):
+            return  # the value was there, in the text, and is wrong
+        why = f": {self._why_no_tools}" if self._why_no_tools else ""
+        error.message += f"; no tool was called, since {self._name} never asked for the tools{why}"
 
     # -- events and calls
 
@@ -260,6 +330,8 @@ class Attempt:
 
     def _on_call(self, call: Call) -> None:
         if call.name == OUTPUT_TOOL:
+            self._output_calls.add(call.id)
+            self._count()
             return
         self._calls[call.id] = call
         if self._session is not None:
@@ -268,7 +340,9 @@ class Attempt:
 
     def _count(self) -> None:
         """Count tool calls: the agent reports most calls of our tools too, and we know of those that it does not."""
-        used_up = self._spending.counted(self._calls_before + max(self._reported_count, len(self._calls)))
+        unrecognized = max(0, len(self._output_calls) - len(self._output_call_ids))
+        count = max(self._reported_count - unrecognized, len(self._calls))
+        used_up = self._spending.counted(self._calls_before + count)
         if self._rounds is not None:
             self._rounds.stop_if(used_up)
 

@@ -15,7 +15,7 @@ from dragoman.agents.preset import load_preset
 from dragoman.clock import SYSTEM_CLOCK
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, run_attempts
+from dragoman.evaluation.attempt import ANY_FORMS, SERVER, Permissions, Plan, Transport, run_attempts
 from dragoman.evaluation.budget import NO_BUDGET, Budget
 from dragoman.evaluation.output import OUTPUT_TOOL
 from dragoman.evaluation.response import EvaluationPrompt, PromptResponse, RetryPolicy
@@ -141,19 +141,21 @@ async def evaluate(
     settings = load()
     options["access"] = options.get("access") or "read-only"
     config = session_config(options, settings)
+    spec = _spec_of(agent, config, settings, options)
     permissions = Permissions(
         SERVER,
         served,
         allowed_paths=options.get("allowed_paths"),
         cwd=config.workspace.cwd,
         on_permission=config.on_permission,
+        forms={**ANY_FORMS, **spec.tool_names},
     )
     config = msgspec.structs.replace(
         config, rules=(*permissions.session_rules, *config.rules), on_permission=permissions, on_event=None
     )
     keeps_journal = False if isinstance(agent, AgentRuntime) else options.get("journal")
     async with default_journal(settings, keeps_journal) as journal_client:
-        new_runtime, spec = _runtime_factory(agent, config, settings, options, journal_client)
+        new_runtime = _runtime_factory(agent, spec, config, settings, options, journal_client)
         plan = Plan(
             prompt=prompt,
             shape=shape,
@@ -211,23 +213,29 @@ def evaluate_sync(
     return background.call(evaluate(agent, prompt, output_type=output_type, **options))
 
 
+def _spec_of(agent: Evaluated, config: SessionConfig, settings: Config, options: EvaluateOptions) -> AgentSpec:
+    if isinstance(agent, AgentRuntime):
+        return agent.spec
+    spec = client_from_options(settings, options, None).spec_of(agent)
+    if spec.cwd is None:
+        spec = msgspec.structs.replace(spec, cwd=config.workspace.cwd)
+    prepare = options.get("prepare")
+    return prepare(spec) if prepare is not None else spec
+
+
 def _runtime_factory(
     agent: Evaluated,
+    spec: AgentSpec,
     config: SessionConfig,
     settings: Config,
     options: EvaluateOptions,
     journal_client: JournalClient | None,
-) -> tuple[Callable[[], AgentRuntime], AgentSpec]:
-    """Return a function that makes a runtime for each attempt, and the spec of its agent."""
+) -> Callable[[], AgentRuntime]:
+    """Return a function that makes a runtime for each attempt."""
     if isinstance(agent, AgentRuntime):
         runtime = agent
-        return lambda: runtime, agent.spec
+        return lambda: runtime
     limits = options.get("limits")
-    spec = client_from_options(settings, options, None).spec_of(agent)
-    if spec.cwd is None:
-        spec = msgspec.structs.replace(spec, cwd=config.workspace.cwd)
-    if (prepare := options.get("prepare")) is not None:
-        spec = prepare(spec)
 
     def new_runtime() -> AgentRuntime:
         return AgentRuntime(
@@ -240,7 +248,7 @@ def _runtime_factory(
             journal_client=journal_client,
         )
 
-    return new_runtime, spec
+    return new_runtime
 
 
 def _reports_cumulative_usage(spec: AgentSpec, settings: Config) -> bool:

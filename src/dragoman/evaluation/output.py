@@ -33,7 +33,7 @@ class Output:
 
     def __init__(self, shape: Shape, *, has_tool: bool = True) -> None:
         self.shape = shape
-        self._has_tool = has_tool  # the agent has the tool
+        self.has_tool = has_tool  # the agent has the tool
         self.value: Any = None
         self.accepted = False
         self.problems: tuple[str, ...] = ()  # of the last value that was not accepted
@@ -77,7 +77,7 @@ class Output:
         parsed = last_json(text)
         if isinstance(parsed, NoJson):
             if not self._called:
-                called = f"{OUTPUT_TOOL} was not called, and " if self._has_tool else ""
+                called = f"{OUTPUT_TOOL} was not called, and " if self.has_tool else ""
                 self.problems = (f"{called}{parsed.reason}",)
             return
         try:

@@ -105,8 +105,11 @@ class ToolServer:
     ) -> None:
         self.name = name
         self.token = token or secrets.token_urlsafe(32)
+        self.was_contacted = False  # a client with the token has sent something
         self._toolbox = Toolbox(tools, state=state, on_call=on_call, max_bytes=max_bytes)
-        self._mcp = _mcp_server(name, self._toolbox)
+        self._is_listing = False  # a client has asked for the tools, and its answer may be on its way
+        self._listed = asyncio.Event()
+        self._mcp = _mcp_server(name, self._toolbox, self._on_list)
         self._requested_port = port
         self._ports: tuple[int, int] | None = None  # over HTTP, for shims
         self._closing = asyncio.Event()
@@ -115,6 +118,22 @@ class ToolServer:
     @property
     def calls(self) -> list[Call]:
         return self._toolbox.calls
+
+    def _on_list(self) -> None:
+        self._is_listing = True
+
+    def _on_sent(self) -> None:
+        if self._is_listing:
+            self._listed.set()
+
+    @property
+    def is_listed(self) -> bool:
+        """True once a client has asked for the tools, and got them."""
+        return self._listed.is_set()
+
+    async def wait_until_listed(self) -> None:
+        """Wait until a client has the tools: a prompt that is sent earlier may find the model without them."""
+        await self._listed.wait()
 
     @property
     def url(self) -> str:
@@ -169,7 +188,13 @@ class ToolServer:
             raise
         port = http.getsockname()[1]
         manager = StreamableHTTPSessionManager(self._mcp, session_idle_timeout=None)
-        application = TokenCheck(manager.handle_request, token=self.token, port=port)
+
+        async def handle(scope: Any, receive: Any, send: Any) -> None:
+            self.was_contacted = True
+            await manager.handle_request(scope, receive, send)
+            self._on_sent()
+
+        application = TokenCheck(handle, token=self.token, port=port)
         try:
             async with (
                 serve_shims(self._serve_shim, shims, self.token),
@@ -189,6 +214,7 @@ class ToolServer:
 
     async def _serve_shim(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one agent's shim: one message per line."""
+        self.was_contacted = True
         to_us, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         writing, to_agent = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -207,6 +233,7 @@ class ToolServer:
                         frame = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                         writer.write(frame.encode() + b"\n")
                         await writer.drain()
+                        self._on_sent()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
@@ -227,10 +254,11 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-def _mcp_server(name: str, toolbox: Toolbox) -> Server[Any]:
+def _mcp_server(name: str, toolbox: Toolbox, on_list: Callable[[], None]) -> Server[Any]:
     described = [_described(tool) for tool in toolbox.tools.values()]
 
     async def list_tools(_: ServerRequestContext[Any], __: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
+        on_list()
         return mcp.ListToolsResult(tools=described)
 
     async def call_tool(
