@@ -71,7 +71,7 @@ async def test_with_access_to_edit_inside_a_file_is_written_without_a_question(s
     assert (stage.folder / "written.txt").read_text() == "written\n"
 
 
-async def test_with_access_to_edit_inside_a_file_elsewhere_is_not_written(stage: Stage) -> None:
+async def test_a_file_elsewhere_is_not_written_through_dragoman_with_access_to_edit_inside(stage: Stage) -> None:
     if "files" not in stage.agent.through_us:
         pytest.skip(f"{stage.agent.id} writes files by itself, though they are offered")
     async with asyncio.timeout(TIMEOUT_S), stage.session(access="edit-inside") as session:
