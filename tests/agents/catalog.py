@@ -30,6 +30,7 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     writing: str  # the tool that writes the line "written" to the new file `{path}`
     asks: bool = True
     tells_thoughts: bool = True
+    tells_tokens: bool = True  # by the protocol
     through_us: tuple[Literal["files", "terminals"], ...] = ()  # what it has us do where we offer it
     writes_unasked: bool = False  # it has us write files where we do not offer it, and then writes by itself
     creates_where_it_reads: bool = True  # a new file can be written where we offer to read files
@@ -232,6 +233,7 @@ AGENTS = (
         id="gemini",
         packages=("@google/gemini-cli@0.61.0",),
         reported="0.61.0",
+        tells_tokens=False,
         env={
             "GEMINI_API_KEY": "none",
             "GOOGLE_GEMINI_BASE_URL": "{url}",
@@ -271,6 +273,7 @@ AGENTS = (
         id="qwen",
         packages=("@qwen-code/qwen-code@0.24.4",),
         reported="0.24.4",
+        tells_tokens=False,
         env={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": "scripted-1"},
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
         retries_for_long=True,
@@ -307,6 +310,7 @@ AGENTS = (
         id="kimi",
         packages=("@moonshot-ai/kimi-code@2.1.0",),
         reported="2.1.0",
+        tells_tokens=False,
         env={"KIMI_CODE_HOME": "{home}/.kimi-code"},
         files={".kimi-code/config.toml": _KIMI_CONFIG},
         retries_for_long=True,
@@ -335,6 +339,7 @@ AGENTS = (
         id="nanocoder",
         packages=("@nanocollective/nanocoder@1.30.0",),
         reported="1.30.0",
+        tells_tokens=False,
         env={"NANOCODER_PROVIDERS": json.dumps(_NANOCODER_PROVIDERS)},
         shell='execute_bash {"command": {command}}',
         writing='write_file {"path": {path}, "content": "written\\n"}',
