@@ -451,6 +451,20 @@ def test_a_match_is_visible_on_a_narrow_terminal_too(cli: Cli) -> None:
     assert "needle" in without_looks(shown(cli, 40, "sessions", "search", "needle"))
 
 
+def test_a_search_says_when_it_cut_its_answer(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        for number in range(3):
+            await write_session(journal, f"s{number}", "hello", "a needle")
+
+    edit_journal(cli, work)
+    for options in ([], ["--json"]):
+        done = cli("sessions", "search", "needle", "-n", "2", *options)
+        assert "There are more than these 2 matches: -n 0 shows all." in done.err
+        for all_of_them in ("3", "0"):
+            assert "more than" not in cli("sessions", "search", "needle", "-n", all_of_them, *options).err
+    assert len(json.loads(cli("sessions", "search", "needle", "-n", "0", "--json").out)) == 3
+
+
 def test_an_empty_search_is_bad_input(cli: Cli) -> None:
     assert cli("sessions", "search").code == 2
     assert cli("sessions", "search", " ").code == 2

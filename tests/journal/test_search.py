@@ -48,7 +48,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
         yield opened
 
 
-async def found(journal: Journal, text: str, limit: int = MAX_RANKED) -> list[str]:
+async def found(journal: Journal, text: str, limit: int | None = MAX_RANKED) -> list[str]:
     return [hit.row_id for hit in await journal.search(SearchQuery(text=text, limit=limit))]
 
 
@@ -69,6 +69,32 @@ async def test_of_a_frequent_word_the_newest_are_ranked(journal: SqliteJournal) 
 async def test_of_a_frequent_letter_the_newest_are_ranked(journal: SqliteJournal, term: str) -> None:
     await put(journal, ["a frequent word"] * (MAX_RANKED * 2))
     assert set(await found(journal, term)) == {f"m{number}" for number in range(MAX_RANKED, MAX_RANKED * 2)}
+
+
+@pytest.mark.parametrize("term", ["word", "w"])
+async def test_without_a_limit_all_matches_are_returned(journal: SqliteJournal, term: str) -> None:
+    await put(journal, ["a word"] * (MAX_RANKED + 50))
+    assert len(await found(journal, term, None)) == MAX_RANKED + 50
+    assert len(await found(journal, term, MAX_RANKED + 20)) == MAX_RANKED + 20
+
+
+@pytest.mark.parametrize(
+    ("matches", "limit", "is_cut"),
+    [
+        (3, 3, False),
+        (4, 3, True),
+        (MAX_RANKED, MAX_RANKED, False),
+        (MAX_RANKED + 1, MAX_RANKED, True),
+        (MAX_RANKED + 1, None, False),
+    ],
+)
+async def test_hits_say_whether_there_are_more(
+    journal: SqliteJournal, matches: int, limit: int | None, is_cut: bool
+) -> None:
+    await put(journal, ["a word", *["nothing"] * 5, *["another word"] * (matches - 1)])
+    hits = await journal.search(SearchQuery(text="word", limit=limit))
+    assert hits.is_cut == is_cut
+    assert len(hits) == (matches if limit is None else min(matches, limit))
 
 
 async def test_a_letter_that_only_the_oldest_text_has_is_found(journal: SqliteJournal) -> None:

@@ -35,7 +35,7 @@ from dragoman.journal.maintenance import load_record
 from dragoman.journal.protocols import Connection, InboxCommand, Journal
 from dragoman.journal.rows import DocumentKind
 from dragoman.journal.rows import Session as SessionRow
-from dragoman.journal.search_documents import SearchHit, SearchQuery
+from dragoman.journal.search_documents import SearchHits, SearchQuery
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
@@ -443,9 +443,9 @@ class Hub:
         kinds: Sequence[DocumentKind] = (),
         since: float | None = None,
         until: float | None = None,
-        limit: int = 20,
-    ) -> Sequence[SearchHit]:
-        """Search all sessions; `since` and `until` are seconds since 1970."""
+        limit: int | None = 20,
+    ) -> SearchHits:
+        """Search all sessions; `since` and `until` are seconds since 1970. Without a `limit`, all hits are returned."""
         query = SearchQuery(text=words, agent=agent, cwd=cwd, kinds=kinds, since=since, until=until, limit=limit)
         return await self.journal.search(query)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
-from dragoman.journal.search_documents import SearchHit, SearchQuery
+from dragoman.journal.search_documents import SearchHits, SearchQuery
 
 # Entries of one page: some hundred kilobytes, so that one thread hop for each page costs nothing and a slow reader
 # needs little memory.
@@ -183,8 +183,8 @@ class JournalStore(Protocol):
 
     async def tombstones(self) -> Sequence[Tombstone]: ...
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
-        """Return the best matches first."""
+    async def search(self, query: SearchQuery) -> SearchHits:
+        """Return the best matches first, and whether there are more."""
 
     # -- maintenance
 

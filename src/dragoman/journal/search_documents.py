@@ -6,7 +6,7 @@ Pure. A store finds candidates by its own index; this module ranks them and cuts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -39,7 +39,12 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     since: float | None = None
     until: float | None = None
-    limit: int = 20
+    limit: int | None = 20  # hits; None: all
+
+    @property
+    def max_candidates(self) -> int | None:
+        """The number of the newest matches that are ranked; None: all."""
+        return None if self.limit is None else max(MAX_RANKED, self.limit)
 
 
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +55,14 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
     marks: Sequence[tuple[int, int]]  # matches within the snippet: from, to
     score: float
+
+
+class SearchHits(list[SearchHit]):
+    """The best hits first. `is_cut`: the journal has more matches than these."""
+
+    def __init__(self, hits: Iterable[SearchHit] = (), *, is_cut: bool = False) -> None:
+        super().__init__(hits)
+        self.is_cut = is_cut
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -118,12 +131,17 @@ def fold_case(text: str) -> str:
     return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def rank(query: SearchQuery, candidates: Sequence[Candidate]) -> list[SearchHit]:
-    """Return the best hits first: many matches in a short text, then the newest."""
+def rank(query: SearchQuery, candidates: Sequence[Candidate]) -> SearchHits:
+    """Return the best hits first: many matches in a short text, then the newest.
+
+    `candidates` has one more than are ranked if the journal has more.
+    """
     terms = query_terms(query.text)
-    scored = [(_score(candidate.case_folded, terms), candidate) for candidate in candidates]
+    ranked = candidates[: query.max_candidates]
+    scored = [(_score(candidate.case_folded, terms), candidate) for candidate in ranked]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].at, pair[1].session_id, pair[1].row_id))
-    return [_hit(candidate, score, terms) for score, candidate in scored[: query.limit]]
+    hits = [_hit(candidate, score, terms) for score, candidate in scored[: query.limit]]
+    return SearchHits(hits, is_cut=len(hits) < len(candidates))
 
 
 def _score(text: str, terms: Sequence[str]) -> float:

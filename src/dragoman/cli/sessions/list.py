@@ -52,7 +52,7 @@ from dragoman.cli.progress import Progress
 from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
 from dragoman.errors import InputError
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
-from dragoman.journal.search_documents import MAX_RANKED, SearchHit, SearchQuery
+from dragoman.journal.search_documents import SearchHit, SearchQuery
 from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level
 from dragoman.record.rows import Usage
 
@@ -312,12 +312,14 @@ async def search(
             kinds=kind,
             since=after,
             until=before,
-            limit=limit or MAX_RANKED,  # more are never ranked
+            limit=limit or None,
         )
         hits = await journal.search(query)
     sessions = {session.id: session for session in every}
+    more = f"There are more than these {len(hits):,} matches: -n 0 shows all." if hits.is_cut else ""
     if as_json:
-        return print_json([_hit_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
+        print_json([_hit_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
+        return note(more) if more else None
     if not hits:
         if every:
             return note("No matches. All words must occur in one message or tool call.")
@@ -328,7 +330,7 @@ async def search(
             if number:
                 click.echo()
             _print_hit(hit, sessions[hit.session_id], short[hit.session_id])
-    note("", f"To show one: dragoman sessions show {short[hits[0].session_id]}")
+    note("", *([more] if more else []), f"To show one: dragoman sessions show {short[hits[0].session_id]}")
     return None
 
 

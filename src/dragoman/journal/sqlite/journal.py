@@ -33,7 +33,7 @@ from dragoman.journal.protocols import (
     TranscriptPosition,
 )
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
-from dragoman.journal.search_documents import SearchHit, SearchQuery, rank
+from dragoman.journal.search_documents import SearchHits, SearchQuery, rank
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import owners, rows, schema, search
 from dragoman.journal.sqlite.frames import FrameReader, FrameWriter, compress_frames, compress_large
@@ -427,7 +427,7 @@ class SqliteJournal:
             lambda connection: [table.decode(values) for values in connection.execute(table.select)]
         )
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
+    async def search(self, query: SearchQuery) -> SearchHits:
         return await self._read_rows(lambda connection: rank(query, search.candidates(connection, query)))
 
     # -- owners and the inbox

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from dragoman.journal.search_documents import MAX_RANKED, Candidate, SearchQuery, fold_case, query_terms
+from dragoman.journal.search_documents import Candidate, SearchQuery, fold_case, query_terms
 
 # Characters of a group in the index.
 _GROUP_CHARACTERS: Final = 3
@@ -46,13 +46,13 @@ _SAMPLE_TEXTS: Final = (
 
 
 def candidates(connection: sqlite3.Connection, query: SearchQuery) -> list[Candidate]:
-    """Return the newest texts that have all terms, at most as many as are ranked."""
+    """Return the newest texts that have all terms: as many as are ranked, and one more if there are more."""
     terms = query_terms(query.text)
     if not terms:
         return []
     if min(len(term) for term in terms) < _GROUP_CHARACTERS:
         newest = _matching(connection, query, terms, _NEWEST) or []
-        if len(newest) == MAX_RANKED:
+        if query.max_candidates is not None and len(newest) > query.max_candidates:
             return newest
     sample = _Sample(connection)
     short = {term: _continuations(connection, term) for term in terms if len(term) < _GROUP_CHARACTERS}
@@ -101,6 +101,7 @@ def _matching(
     )
     matches: list[Candidate] = []
     mismatches = 0
+    max_matches = query.max_candidates
     with closing(connection.execute(statement, values)) as rows:
         for session_id, row_id, kind, at, text in rows:
             text_folded = fold_case(text)
@@ -110,7 +111,7 @@ def _matching(
                     break
             else:
                 matches.append(Candidate(session_id, row_id, kind, at, text, text_folded))
-            if len(matches) == MAX_RANKED:
+            if max_matches is not None and len(matches) > max_matches:
                 break
             if mismatches == max_mismatches:
                 return None
