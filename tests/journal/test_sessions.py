@@ -16,12 +16,12 @@ def sessions(**parents: str | None) -> list[Session]:
     ("given_sessions", "expected"),
     [
         (sessions(a=None, b="a", c="b"), ["a"]),
-        (sessions(b="absent", c="b"), ["b"]),
+        (sessions(a=None, b="absent", c="b", d=""), ["a"]),
         (sessions(a="b", b="a", c="c"), ["a", "b", "c"]),
         (sessions(a="b", b="a", d="a"), ["a", "b", "d"]),
     ],
 )
-def test_a_session_without_a_stored_parent_is_top_level(given_sessions: list[Session], expected: list[str]) -> None:
+def test_only_a_session_without_a_parent_is_top_level(given_sessions: list[Session], expected: list[str]) -> None:
     """Sessions that name each other as parents are not lost."""
     assert [session.id for session in top_level(given_sessions)] == expected
 

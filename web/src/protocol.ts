@@ -549,7 +549,7 @@ export interface SessionItem {
   agent_session_id: string;
   /** id of the session whose sub-agent this one is; it need not be in this journal */
   parent: string | null;
-  /** lists show it below its parent, which is in this journal */
+  /** lists leave it out */
   is_sub_agent: boolean;
 }
 

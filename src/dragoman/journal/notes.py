@@ -23,7 +23,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     agent_session_id: str = ""
     folders: tuple[str, ...] = ()
     handle: str | None = None  # what resuming it needs, as JSON without secrets
-    parent: str | None = None  # the session whose sub-agent this is; it may be missing here
+    parent: str | None = None  # the session whose sub-agent this is; it may be missing here, or unknown (empty)
 
 
 class SessionRenamed(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     handle: str | None = None  # what resuming it needs
     imported: bool = False  # at least partly read from the agent's own files
     earlier_ids: tuple[str, ...] = ()  # earlier ids of the agent for it
-    parent: str | None = None  # the session whose sub-agent this is; it may be missing here
+    parent: str | None = None  # the session whose sub-agent this is; it may be missing here, or unknown (empty)
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

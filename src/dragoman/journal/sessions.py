@@ -27,7 +27,7 @@ def find_session(sessions: Sequence[Session], id_or_prefix: str) -> Session:
     if not sessions:
         raise InputError("there are no sessions yet", guidance='Begin with: dragoman run "hello"')
     if id_or_prefix == LATEST:
-        return top_level(sessions)[0]
+        return next(iter(top_level(sessions)), sessions[0])
     matches = [session for session in sessions if id_or_prefix in (session.id, session.agent_session_id)] or [
         session
         for session in sessions
@@ -87,19 +87,21 @@ NodeT = TypeVar("NodeT", bound=SessionNode)
 
 
 def top_level(sessions: Iterable[NodeT]) -> list[NodeT]:
-    """Return the sessions whose parent is not among these. Sessions that name each other as parents are top-level."""
+    """Return the sessions that are no sub-agents. Sessions that name each other as parents are top-level."""
     by_id = {session.id: session for session in sessions}
     return [session for session in by_id.values() if not is_sub_agent(session, by_id.get)]
 
 
 def is_sub_agent(session: NodeT, find: Callable[[str], NodeT | None]) -> bool:
-    """Return whether lists show the session below its parent, which `find` looks up by id."""
-    ancestors = {session.id}
-    parent = find(session.parent or "")
-    while parent is not None and parent.id not in ancestors:
-        ancestors.add(parent.id)
-        parent = find(parent.parent or "")
-    return len(ancestors) > 1 and parent is None
+    """Return whether lists leave the session out: it has a parent, even one that is not here. `find` looks up by id."""
+    ancestors: set[str] = set()
+    node: NodeT | None = session
+    while node is not None and node.parent is not None:
+        if node.id in ancestors:
+            return False
+        ancestors.add(node.id)
+        node = find(node.parent)
+    return bool(ancestors)
 
 
 def descendants(sessions: Iterable[NodeT], ids: Iterable[str]) -> list[NodeT]:

@@ -344,8 +344,8 @@ class SessionItem(Model, frozen=True, kw_only=True):
     pending: int  # permissions and questions that wait for an answer
     imported: bool
     agent_session_id: str = ""  # the agent's own id, by which `SessionDetails.sub_agents` names sub-agents
-    parent: str | None = None  # id of the session whose sub-agent this one is; it need not be in this journal
-    is_sub_agent: bool = False  # lists show it below its parent, which is in this journal
+    parent: str | None = None  # id of the session whose sub-agent this is; it may be missing here, or unknown (empty)
+    is_sub_agent: bool = False  # lists leave it out
 
 
 class PendingItem(Model, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ export function DetailsTab({
         <Fact name="Started">{formatDateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
         <Fact name="Frames">{session.frames}</Fact>
-        {session.parent !== null && <ParentFact id={session.parent} />}
+        {session.parent !== null && session.parent !== "" && <ParentFact id={session.parent} />}
         {session.imported && <Fact name="Imported">from the agent's own files</Fact>}
         <Fact name="Id">
           <code>{session.id}</code> <CopyButton text={() => session.id} name="Copy the session's id" />

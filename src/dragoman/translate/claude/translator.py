@@ -214,7 +214,7 @@ class ClaudeTranslator:
         meta: dict[str, Any] = {"native": {**native, "entrypoint": record.entrypoint}}
         if self._is_agent:
             meta["claudeCode"] = {
-                "parentSessionId": record.session_id,
+                "parentSessionId": record.session_id or "",  # empty if the file does not name it
                 "parentToolUseId": self._sidecar.tool_use_id,
                 "agentType": self._sidecar.agent_type,
             }

@@ -278,14 +278,16 @@ class CodexTranslator:
             "source": records.plain(meta.source),
             "git": records.plain(meta.git),
         }
+        is_sub_agent = self._fork is not None and self._fork.is_sub_agent
         link = {
-            "parentSessionId": parent_of(meta),
+            # Empty for a sub-agent whose parent the file does not name.
+            "parentSessionId": parent_of(meta) or ("" if is_sub_agent else None),
             "forkedFromId": meta.forked_from_id,
             "agentNickname": meta.agent_nickname,
             "agentRole": meta.agent_role,
         }
         extras = ref.meta(**native)
-        if any(link.values()):
+        if any(value is not None for value in link.values()):
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
         self._session = Session(session_id, ref, meta.cwd or "", extras, name, self._out, self._scratch)

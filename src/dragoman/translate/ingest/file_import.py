@@ -307,7 +307,7 @@ class FileImport(Generic[SinkT]):
                 agent_session_id=native_id,
                 # A sub-agent cannot be resumed by us; nor can a session of another kind of machine or of no folder.
                 handle=msgspec.json.encode(handle).decode() if is_resumable else None,
-                parent=None if parent_id is None else self._policy.session_id(agent, parent_id),
+                parent=self._policy.session_id(agent, parent_id) if parent_id else parent_id,
             )
         )
         return Frame(frame.at, "out", native_id, note.method, note.line)
