@@ -194,10 +194,22 @@ def test_a_named_path_is_read_without_asking(owner: Cli) -> None:
     odd = owner.workspace / "odd.jsonl"
     odd.write_text('{"a": 1}\n')
     done = owner("import", str(path), str(odd), "--json")
-    assert done.code == 0
+    assert done.code == 2  # a file that was named was left out
     summary = json.loads(done.out)
     assert (summary["files"], summary["new"], summary["amounts"]["messages"]) == (2, 1, 2)
     assert summary["skipped"] == {NOT_A_TRANSCRIPT: [str(odd)]}
+
+
+def test_a_folder_may_hold_other_files_than_transcripts(owner: Cli) -> None:
+    write(owner).with_name("odd.jsonl").write_text('{"a": 1}\n')
+    done = owner("import", str(write(owner).parent))
+    assert done.code == 0
+    assert "Skipped 1 file: not a transcript of a known agent (supported: claude, codex;" in done.out
+
+
+def test_a_named_file_that_was_imported_before_is_not_left_out(owner: Cli) -> None:
+    path = write(owner)
+    assert [owner("import", str(path)).code for _ in range(2)] == [0, 0]
 
 
 def test_a_missing_path_is_refused_before_anything_is_read(owner: Cli) -> None:

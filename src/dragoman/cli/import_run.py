@@ -48,12 +48,26 @@ async def run_import(
     if not paths and not yes and not confirm(question, action="import"):
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = translate.summarize(await _import_all(transcripts, process))
+    files = await _import_all(transcripts, process)
+    done = translate.summarize(files)
     if as_json:
         print_json(done)
     else:
         _print(done)
-    return exits.DONE
+    return exits.BAD_INPUT if _was_one_left_out(paths, files) else exits.DONE
+
+
+def _was_one_left_out(paths: Sequence[str], files: Sequence[ImportedFile]) -> bool:
+    """Return True if one of the files that the user named was left out."""
+    named = {os.path.realpath(path) for path in paths if not os.path.isdir(path)}
+    return any(_was_left_out(file) for file in files if file.path in named)
+
+
+def _was_left_out(file: ImportedFile) -> bool:
+    """Return True if nothing of the file is in the journal; a session that Dragoman ran itself is there."""
+    from dragoman.translate.ingest.dedup import RAN_HERE
+
+    return file.skipped not in (None, RAN_HERE) and not file.frames
 
 
 def _on_this_machine(provider: str | None) -> list[Transcript]:

@@ -6,25 +6,27 @@ Finding them reads names and sizes only. A file whose provider is not known is r
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.translate.frames import is_json
 from dragoman.translate.transcript_file import open_transcript, whole_lines
 from dragoman.translate.translator import PROVIDERS, get_provider
+from dragoman.wire.messages import DECODE_ERRORS
 
-# Lines that are read to detect a provider. Some files begin with many that say nothing, such as summaries of other
-# conversations.
-_MAX_DETECTION_LINES: Final = 40
+# Lines and bytes that are read to detect a provider. Some files begin with many lines that say nothing.
+_MAX_DETECTION_LINES: Final = 1000
+_MAX_DETECTION_BYTES: Final = 8 * 1024 * 1024
 
-# Lines that are enough if a session is among them.
-_ENOUGH_DETECTION_LINES: Final = 5
+# A file that is one document on many lines is read as a whole up to this size, only to name its format.
+_MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -58,9 +60,8 @@ def transcripts_at(paths: Sequence[Path], provider: str | None = None) -> list[T
             transcripts += [file for file in inside if provider is None or _is_of(provider, file.path)]
         elif (file := _stat(provider or "", Path(os.path.realpath(path)))) is not None:  # may be a symlink
             if provider is not None and (other := _other_provider(provider, file.path)) is not None:
-                raise InputError(
-                    f"{path} is a transcript of {other}, not of {provider}", guidance=f"Use --provider {other}."
-                )
+                guidance = f"Use --provider {other}." if other in PROVIDERS else f"Supported: {', '.join(PROVIDERS)}."
+                raise InputError(f"{path} is a transcript of {other}, not of {provider}", guidance=guidance)
             transcripts.append(file)
         else:
             raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")
@@ -68,24 +69,67 @@ def transcripts_at(paths: Sequence[Path], provider: str | None = None) -> list[T
 
 
 def detect_provider(path: Path) -> str | None:
-    """The provider that understands every record in the beginning of the file, if a session is among them."""
-    return next((provider for provider in PROVIDERS if _understands(provider, path)), None)
+    """The provider that wrote the file: one of its first lines is a record that only this agent writes."""
+    for line in _first_lines(path):
+        for provider in PROVIDERS:
+            if get_provider(provider).owns(line):
+                return provider
+    return None
 
 
-def _understands(provider: str, path: Path) -> bool:
-    translator = get_provider(provider).translator(path)
-    has_session = False
+def name_format(path: Path) -> str | None:
+    """The agent, or the program, whose format the file has, if it is one that is known and cannot be read yet."""
+    formats = msgspec.convert(
+        tomllib.loads(resources.files("dragoman.translate").joinpath("other_formats.toml").read_text())["format"],
+        list[_OtherFormat],
+    )
+    for record in map(_decode_object, (*_first_lines(path), _document(path))):
+        for other in formats:
+            if record and other.has(record):
+                return other.agent
+    return None
+
+
+class _OtherFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of other_formats.toml."""
+
+    agent: str
+    fields: tuple[str, ...]
+    types: tuple[str, ...] = ()
+
+    def has(self, record: Mapping[str, Any]) -> bool:
+        if self.types and record.get("type") not in self.types:
+            return False
+        return all(_has_field(record, field) for field in self.fields)
+
+
+def _has_field(record: Mapping[str, Any], field: str) -> bool:
+    name, _, rest = field.partition(".")
+    value = record.get(name)
+    if not rest:
+        return name in record
+    return isinstance(value, dict) and _has_field(value, rest)
+
+
+def _decode_object(text: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except DECODE_ERRORS:
+        return {}
+
+
+def _first_lines(path: Path) -> Iterator[bytes]:
     with open_transcript(path) as file:
-        for number, line in enumerate(islice(whole_lines(file), _MAX_DETECTION_LINES), 1):
-            if not is_json(line.text):
-                continue  # a damaged line says nothing
-            frames = translator.feed(line.text, line.offset)
-            has_session = has_session or any(frame.kind == "session/new" for frame in frames)
-            if translator.unknown:
-                return False
-            if has_session and number >= _ENOUGH_DETECTION_LINES:
-                return True
-    return has_session
+        for line in islice(whole_lines(file), _MAX_DETECTION_LINES):
+            yield line.text
+            if line.end > _MAX_DETECTION_BYTES:
+                return
+
+
+def _document(path: Path) -> bytes:
+    with open_transcript(path) as file:
+        text = file.read(_MAX_DOCUMENT_BYTES)
+    return text if text.lstrip().startswith(b"{") else b""
 
 
 def may_be_transcript(path: Path) -> bool:
@@ -102,9 +146,9 @@ def _is_of(provider: str, path: Path) -> bool:
 
 
 def _other_provider(provider: str, path: Path) -> str | None:
-    """The provider of the file if it is another one. If none is detected, the user knows better."""
+    """The agent that wrote the file if it is another one. If none is detected, the user knows better."""
     try:
-        detected = detect_provider(path)
+        detected = detect_provider(path) or name_format(path)
     except (OSError, InputError):
         return None
     return detected if detected != provider else None

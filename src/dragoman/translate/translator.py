@@ -56,11 +56,12 @@ class Translator(Protocol):
         without an id of their own get one from it."""
 
     def finish(self) -> Iterable[Frame]:
-        """Return the frames that waited for further lines, and end a run that the transcript leaves unfinished, as an
-        error.
+        """Return the frames that waited for further lines, and end a run that the transcript leaves unfinished: as an
+        error, unless its last record may have been its last.
 
-        The last call on a translator, and not for a file that is being written. A file that grows after all is
-        translated again from its beginning; `feed` then gives the same frames as before, and more.
+        The last call on a translator, and not for a file that is being written. These frames are provisional: a file
+        that grows after all is translated again from its beginning, `feed` then gives the same frames as before, and
+        more, and the importer withdraws those of `finish`.
         """
 
 
@@ -78,12 +79,14 @@ class Provider(Protocol):
     def sidecar(self, path: PurePath) -> PurePath | None:
         """Return the path of a file that says more about this transcript, if the format has such files."""
 
-    def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
-        """Make a translator for the file with this path, of which only the names count, and the sidecar's content.
+    def owns(self, line: bytes) -> bool:
+        """Return True if the line is a record that only this agent writes. Never raises.
 
-        A file is detected as this provider's if its translator knows every record in the first lines and a session is
-        among them (`discover.detect_provider`).
+        A file with such a record among its first lines is detected as this provider's (`discover.detect_provider`).
         """
+
+    def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
+        """Make a translator for the file with this path, of which only the names count, and the sidecar's content."""
 
 
 PROVIDERS: Final = ("claude", "codex")

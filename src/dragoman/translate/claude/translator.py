@@ -351,6 +351,30 @@ def _end_turn(sub_agents: ObjectStore[Session], root: str, at: float) -> None:
 
 _UUID_LENGTH: Final = 36
 
+# Records that other agents do not write, apart from messages; and those that other agents may write in another form.
+_OWN_TYPES: Final = (_BOOKKEEPING | {"summary", "ai-title", "custom-title", "permission-mode"}) - {"mode", "tag"}
+_CHAIN_TYPES: Final = frozenset({"attachment", "progress", "system"})
+
+
+class _SignMessage(msgspec.Struct, frozen=True, gc=False):
+    role: str = ""
+    content: msgspec.Raw = records.ABSENT
+    parts: msgspec.Raw = records.ABSENT  # in place of the content, in transcripts of Qwen Code
+
+
+class _Sign(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The fields by which a record is recognised."""
+
+    type: str = ""
+    session_id: str | None = None
+    message_id: str | None = None
+    leaf_uuid: str | None = None
+    is_sidechain: bool | None = None
+    message: _SignMessage | None = None
+
+
+_decode_sign = msgspec.json.Decoder(_Sign).decode
+
 
 class Claude:
     name = "claude"
@@ -364,6 +388,20 @@ class Claude:
 
     def sidecar(self, path: PurePath) -> PurePath | None:
         return path.with_suffix(".meta.json") if path.name.startswith("agent-") else None
+
+    def owns(self, line: bytes) -> bool:
+        try:
+            sign = _decode_sign(line)
+        except DECODE_ERRORS:
+            return False
+        if sign.type in _OWN_TYPES:
+            return any(id_ is not None for id_ in (sign.session_id, sign.message_id, sign.leaf_uuid))
+        if sign.type in _CHAIN_TYPES:
+            return sign.session_id is not None and sign.is_sidechain is not None
+        message = sign.message
+        if sign.type not in _MESSAGE_TYPES or sign.session_id is None or message is None:
+            return False
+        return message.role == sign.type and message.parts == records.ABSENT != message.content
 
     def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
         return ClaudeTranslator(path, sidecar)

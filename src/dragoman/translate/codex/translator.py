@@ -324,6 +324,26 @@ def _kind(type_: str, payload: records.Payload) -> str:
     return "/".join(name for name in names if name)
 
 
+# Types of lines with an envelope.
+_ENVELOPES: Final = (
+    frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"}) | _BOOKKEEPING
+)
+
+
+class _Sign(msgspec.Struct, frozen=True, gc=False):
+    """The fields by which a record is recognised."""
+
+    type: str = ""
+    timestamp: str | None = None
+    payload: msgspec.Raw = records.ABSENT
+    record_type: str = ""
+    id: str | None = None
+    instructions: msgspec.Raw = msgspec.Raw(b"")  # may be null
+
+
+_decode_sign = msgspec.json.Decoder(_Sign).decode
+
+
 class Codex:
     name = "codex"
 
@@ -338,6 +358,18 @@ class Codex:
     def sidecar(self, path: PurePath) -> PurePath | None:
         """Return the path of the index of threads, which has their names."""
         return next((parent.parent / _INDEX for parent in path.parents if parent.name in _FOLDERS), None)
+
+    def owns(self, line: bytes) -> bool:
+        try:
+            sign = _decode_sign(line)
+        except DECODE_ERRORS:
+            return False
+        if sign.type in _ENVELOPES:
+            return sign.timestamp is not None and bytes(sign.payload).startswith(b"{")
+        if not sign.type:  # a flat file
+            has_meta = sign.id is not None and sign.timestamp is not None and len(bytes(sign.instructions)) > 0
+            return has_meta or sign.record_type == "state"
+        return False
 
     def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
         return CodexTranslator(path, sidecar)

@@ -31,7 +31,7 @@ from dragoman.errors import InputError
 from dragoman.journal.entry import Cursor
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, TranscriptPosition
-from dragoman.translate.discover import Transcript, detect_provider
+from dragoman.translate.discover import Transcript, detect_provider, name_format
 from dragoman.translate.ingest.dedup import (
     CONNECTION_PREFIX,
     SESSION_DELETED,
@@ -57,7 +57,8 @@ _MAX_BYTES_AHEAD: Final = 8 * 1024 * 1024
 # A smaller file is read here while the worker process starts: that takes some hundredths of a second.
 _MIN_WORKER_FILE_BYTES: Final = 512 * 1024
 
-NOT_A_TRANSCRIPT: Final = "not a transcript of a known agent (if it is one, name the agent with --provider)"
+_SUPPORTED: Final = f"supported: {', '.join(PROVIDERS)}"
+NOT_A_TRANSCRIPT: Final = f"not a transcript of a known agent ({_SUPPORTED}; if it is one, name it with --provider)"
 
 _MAX_INODE: Final = 2**63 - 1  # that a journal can store; some file systems have larger ones
 
@@ -386,7 +387,7 @@ class Importer:
                     path = transcript.path
                     provider = transcript.provider or await self._provider_before(path) or detect_provider(path)
                     if provider is None:
-                        return msgspec.structs.replace(empty, skipped=NOT_A_TRANSCRIPT)
+                        return msgspec.structs.replace(empty, skipped=_unsupported(path))
                     file = await self._read(provider, path, on_progress)
                     if file is None:
                         return msgspec.structs.replace(empty, provider=provider)
@@ -509,6 +510,12 @@ class Importer:
 async def import_transcripts(journal: Journal, transcripts: Iterable[Transcript]) -> ImportSummary:
     """Import all of these files, as far as they are new to the journal."""
     return summarize(await Importer(journal).import_all(transcripts))
+
+
+def _unsupported(path: Path) -> str:
+    """The reason to leave out a file that no provider wrote."""
+    agent = name_format(path)
+    return NOT_A_TRANSCRIPT if agent is None else f"a transcript of {agent}, which cannot be read yet ({_SUPPORTED})"
 
 
 def _first_position(provider: str, key: str) -> TranscriptPosition:
