@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,11 @@ from dragoman.journal.maintenance import load_record
 from dragoman.journal.protocols import PAGE_ENTRIES, CommitListener, Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges, SessionRows
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
+from dragoman.translate.discover import Transcript as Transcripts
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import AT_REST_S
 from journal.talk import Talk
+from translate.claude_talk import SESSION, Transcript
 
 T = TypeVar("T")
 
@@ -410,6 +415,48 @@ async def test_a_change_that_cannot_be_sent_does_not_harm_the_writer(
         talk.say(" again")
         await talk.commit()
         await compared(journal, [following], "s1")
+        await following.leave()
+        await broadcaster.close()
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+async def test_a_run_that_was_taken_to_be_over_goes_on_in_every_view(
+    hurried: None, tmp_path: Path, is_foreign: bool
+) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.text("Going. ", stop="tool_use")
+    transcript.call("Bash", {"command": "make"})
+    path = tmp_path / f"{SESSION}.jsonl"
+
+    async def import_lines(journal: Journal, *, at_rest: bool) -> None:
+        path.write_bytes(b"\n".join(transcript.lines) + b"\n")
+        now = time.time() + (2 * AT_REST_S if at_rest else 0.0)
+        report = await Importer(journal, clock=lambda: now).import_file(Transcripts("claude", path, 1, 1.0))
+        assert report.frames
+
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        await SqliteJournal.open(tmp_path / "journal.db") as other,
+        Hub(config=Config(home=tmp_path), journal=journal) as hub,
+    ):
+        writer = other if is_foreign else journal
+        await import_lines(writer, at_rest=True)
+        (session,) = await journal.sessions()
+        assert session.status == "interrupted"
+        broadcaster = Broadcaster(hub, Metrics())
+        await broadcaster.start()
+        following = Following(broadcaster, session.id)
+        await following.come()
+        await following.hear_more()
+        for text, at_rest in (("More.", True), ("And more.", False)):
+            transcript.text(text, id="msg_2", stop="tool_use")
+            await import_lines(writer, at_rest=at_rest)
+            await compared(journal, [following], session.id)
+        item = broadcaster.listing.item(session.id)
+        assert item is not None
+        assert item.run_status == "running"
         await following.leave()
         await broadcaster.close()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.rows import Usage as UsageReport
-from dragoman.journal.usage import RunUsage, sum_usage, sum_usage_by, usage_by_run
+from dragoman.journal.usage import RunUsage, sum_usage, sum_usage_by, usage_by_run, usage_of_sessions
 from dragoman.record.rows import Run, Usage
+from dragoman.wire.dialect import MessageTokens
 from dragoman.wire.vocabulary import Cost
 
 # An afternoon, so that no time zone moves it to another day.
@@ -84,3 +86,58 @@ def test_groups_are_days_in_their_order_or_those_with_the_most_runs_first() -> N
     assert [(one.key, one.runs) for one in sum_usage_by(some, "agent")] == [("b", 2), ("a", 1)]
     assert [(one.key, one.runs) for one in sum_usage_by(some, "model")] == [(None, 2), ("m", 1)]
     assert [(one.key, one.runs) for one in sum_usage_by(some, "workspace")] == [("/w", 3)]
+
+
+# -- sessions that repeat others
+
+
+def _reported(*messages: MessageTokens) -> Usage:
+    return Usage(
+        input_tokens=sum(one.input_tokens for one in messages),
+        cached_tokens=sum(one.cached_read_tokens or 0 for one in messages),
+        output_tokens=sum(one.output_tokens for one in messages),
+        total_tokens=sum(
+            one.input_tokens + one.output_tokens + (one.cached_read_tokens or 0) + (one.cached_write_tokens or 0)
+            for one in messages
+        ),
+    )
+
+
+def _session(id_: str, created: float, *runs_: Sequence[MessageTokens]) -> tuple[Session, SessionSummary]:
+    rows = [Run(id=f"r{n}", time=NOON, ended_time=NOON, status="success") for n in range(len(runs_))]
+    usage = [
+        UsageReport(id=f"r{n}", time=NOON, model="m", usage=_reported(*messages), messages=tuple(messages))
+        for n, messages in enumerate(runs_)
+    ]
+    return Session(id=id_, agent="claude", cwd=f"/{id_}", created=created), SessionSummary(rows, usage)
+
+
+A, B, C = (MessageTokens(id_, 10, 5, 100, 7) for id_ in "abc")
+
+
+def _usage_of(*sessions: tuple[Session, SessionSummary]) -> list[RunUsage]:
+    summaries = {session.id: summary for session, summary in sessions}
+    return list(usage_of_sessions([session for session, _ in sessions], summaries, cumulative_agents=()))
+
+
+def test_a_message_that_a_fork_repeats_counts_once_in_the_older_session() -> None:
+    original = _session("old", 1.0, [A], [B])
+    fork = _session("new", 2.0, [A], [B, C])  # its second run went on
+    for sessions in ((original, fork), (fork, original)):
+        used = _usage_of(*sessions)
+        assert [(run.workspace, run.usage) for run in used] == [
+            ("/old", _reported(A)),
+            ("/old", _reported(B)),
+            ("/new", _reported(C)),
+        ]
+
+
+def test_messages_of_a_fork_count_if_the_original_is_not_there() -> None:
+    assert sum_usage(_usage_of(_session("new", 2.0, [A], [B, C]))).figures["total_tokens"] == 3 * 122
+
+
+def test_sessions_that_began_at_the_same_time_count_in_any_order_alike() -> None:
+    twins = _session("x", 1.0, [A]), _session("y", 1.0, [A], [B])
+    expected = [("/x", 122), ("/y", 122)]
+    for sessions in (twins, twins[::-1]):
+        assert [(run.workspace, run.usage.total_tokens) for run in _usage_of(*sessions)] == expected

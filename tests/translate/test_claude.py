@@ -13,7 +13,8 @@ from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.rows import Usage
 from dragoman.journal.session_record import SessionRecord
 from dragoman.translate.translator import get_provider
-from translate.claude_talk import FOLDER, SESSION, Transcript, folds, natives, translated, updates
+from dragoman.wire.vocabulary import ResourceLink
+from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript, folds, natives, translated, updates
 
 
 def test_a_prompt_and_its_answer_are_a_run_that_went_well() -> None:
@@ -257,6 +258,56 @@ def test_a_turn_that_ends_in_a_thought_succeeds_if_claude_code_records_its_end(e
     assert [run.status for run in transcript.fold().runs.values()] == ["interrupted", "success", "success"]
 
 
+def test_stop_hooks_end_a_run_normally_though_no_text_was_its_last() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "ls"})
+    transcript.result("a")
+    transcript.add("system", subtype="stop_hook_summary", hookErrors=["entire: not found"])
+    transcript.user("Thanks")
+    transcript.text("Welcome.", id="msg_2")
+    frames = transcript.frames()
+    first, _ = folds(frames)[SESSION].runs.values()
+    assert (first.status, first.ended_time) == ("success", BEGAN + 4)
+    (notice,) = updates(frames, "notice")
+    assert (notice["title"], notice["description"]) == ("A stop hook failed", "entire: not found")
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_run_without_an_end_ends_with_its_last_record_and_not_with_the_next_prompt(is_answered: bool) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "ls"})
+    transcript.result("a")
+    if is_answered:
+        transcript.text("Done.", id="msg_2", stop=None)
+    transcript.add("system", subtype="away_summary", content="You were at it.", timestamp="2026-03-02T10:00:00.000Z")
+    transcript.user("And now?", timestamp="2026-03-03T10:00:00.000Z")
+    first, second = transcript.fold().runs.values()
+    assert (first.status, first.ended_time) == (("success", BEGAN + 4) if is_answered else ("interrupted", BEGAN + 3))
+    assert second.ended_time == second.time  # it has no other record
+
+
+def test_a_prompt_that_was_withdrawn_ends_with_its_last_record() -> None:
+    transcript = Transcript()
+    transcript.user("One")
+    answer = transcript.text("Done.")
+    transcript.user("Tw", parentUuid=answer)
+    transcript.user("Two", parentUuid=answer, timestamp="2026-03-03T10:00:00.000Z")
+    _, withdrawn, _ = transcript.fold().runs.values()
+    assert (withdrawn.status, withdrawn.ended_time) == ("cancelled", BEGAN + 3)
+
+
+def test_runs_of_a_transcript_without_times_have_no_duration() -> None:
+    transcript = Transcript(timestamp=None)
+    transcript.user("Go")
+    transcript.text("Done.")
+    transcript.user("More")
+    transcript.call("Bash", {"command": "ls"}, id="msg_2")
+    runs = transcript.fold().runs.values()
+    assert [(run.status, run.ended_time) for run in runs] == [("success", None), ("interrupted", None)]
+
+
 def test_a_hook_of_a_sub_agents_end_does_not_end_the_run_that_waits_for_it() -> None:
     transcript = Transcript()
     transcript.user("Go")
@@ -295,6 +346,64 @@ def test_a_text_typed_during_a_tool_call_joins_the_run() -> None:
     assert fold.messages[1].message_id == uuid
 
 
+def test_words_of_a_hook_are_not_those_of_the_user() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.user("Operation stopped by hook: too late\nCome back tomorrow.")
+    frames = transcript.frames()
+    fold = folds(frames)[SESSION]
+    assert [(message.kind, message.text) for message in fold.messages] == [("user", "Go")]
+    (notice,) = updates(frames, "notice")
+    assert (notice["severity"], notice["title"]) == ("warning", "Operation stopped by hook: too late")
+    assert notice["description"] == "Come back tomorrow."
+    (run,) = fold.runs.values()
+    assert (run.status, run.ended_time) == ("cancelled", BEGAN + 2)
+
+
+def test_recaps_warnings_and_errors_of_hooks_are_notices() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    attachment = {"type": "hook_non_blocking_error", "hookName": "Stop", "stderr": "no such file", "exitCode": 1}
+    transcript.add("attachment", attachment=attachment)
+    blocked = {
+        "type": "hook_blocking_error",
+        "hookName": "PreToolUse:Bash",
+        "blockingError": {"blockingError": "Not here"},
+    }
+    transcript.add("attachment", attachment=blocked)
+    transcript.add("system", content="\x1b[33mLow on space\x1b[0m", level="warning")
+    transcript.add("system", content="Running PostToolUse", level="info")
+    transcript.text("Done.")
+    transcript.add("system", subtype="away_summary", content="You fixed the parser.")
+    notices = [
+        (one["severity"], one["title"], one.get("description")) for one in updates(transcript.frames(), "notice")
+    ]
+    assert notices == [
+        ("warning", "The hook Stop failed", "no such file"),
+        ("warning", "The hook PreToolUse:Bash objected", "Not here"),
+        ("warning", "Low on space", None),
+        ("info", "Recap", "You fixed the parser."),
+    ]
+
+
+def test_files_that_the_user_named_are_attached_to_the_prompt() -> None:
+    transcript = Transcript()
+    transcript.user("Look at @README.md and @docs")
+    readme = {"type": "file", "filename": "/home/ada/proj/README.md", "displayPath": "README.md", "content": {}}
+    transcript.add("attachment", attachment=readme)
+    transcript.add("attachment", attachment={"type": "directory", "path": "/home/ada/proj/docs", "content": "a.md"})
+    transcript.text("Seen.", stop="tool_use")
+    transcript.add("attachment", attachment={"type": "file", "filename": "/home/ada/proj/again.md", "content": {}})
+    transcript.text("Done.", id="msg_2")
+    fold = transcript.fold()
+    links = [block for message in fold.messages for block in message.blocks if isinstance(block, ResourceLink)]
+    assert [(link.name, link.uri) for link in links] == [
+        ("README.md", "file:///home/ada/proj/README.md"),
+        ("docs", "file:///home/ada/proj/docs"),
+    ]
+    assert len(fold.runs) == 1
+
+
 def test_a_text_that_claude_code_adds_is_no_prompt() -> None:
     transcript = Transcript()
     transcript.user("Caveat: …", isMeta=True)
@@ -325,12 +434,14 @@ def test_a_slash_command_that_claude_code_carries_out_itself_is_no_run() -> None
     transcript.user("<command-name>/cost</command-name>")
     transcript.user("<local-command-stdout>\x1b[1mtwo dollars\x1b[22m</local-command-stdout>")
     transcript.user("<bash-input>ls</bash-input>")
+    transcript.user("<bash-stdout>a.txt</bash-stdout><bash-stderr></bash-stderr>")
     fold = transcript.fold()
     assert len(fold.runs) == 1
     assert [(message.kind, message.text) for message in fold.messages][2:] == [
         ("user", "/cost"),
         ("assistant", "two dollars"),
-        ("assistant", "```console\n$ ls\n```"),
+        ("user", "!ls"),
+        ("assistant", "a.txt"),
     ]
 
 
@@ -496,6 +607,19 @@ def test_the_size_of_the_context_follows_the_model_and_its_use(model: str, used:
     transcript.text("Done.", model=model, usage={"input_tokens": used, "output_tokens": 0})
     usage = transcript.fold().usage
     assert (usage.context_used, usage.context_size) == (used, size)
+    assert usage.is_context_size_guessed
+
+
+def test_the_guessed_size_of_the_context_does_not_change_back() -> None:
+    transcript = Transcript()
+    for number, used in enumerate((1000, 300_000, 5000)):
+        transcript.user(f"Prompt {number}")
+        transcript.text("Done.", id=f"msg_{number}", usage={"input_tokens": used, "output_tokens": 0})
+    assert [update["size"] for update in updates(transcript.frames(), "usage_update")] == [
+        200_000,
+        1_000_000,
+        1_000_000,
+    ]
 
 
 def test_copies_of_the_conversation_in_requests_are_left_out() -> None:

@@ -93,7 +93,7 @@ class Counts(Counter[str]):
                 self["text_chars"] += len(update["content"]["text"])
             case "agent_thought_chunk":
                 self["thinking_nonempty"] += 1
-            case "user_message_chunk":
+            case "user_message_chunk" if not {"local", "attachment"} & native.keys():
                 self["slash_commands" if native.get("command") else "queued_prompts"] += 1
             case "tool_call":
                 self["tool_calls"] += 1

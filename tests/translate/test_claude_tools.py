@@ -218,6 +218,19 @@ def test_tasks_are_one_plan_that_changes_piece_by_piece() -> None:
     assert [(entry.content, entry.status) for entry in entries] == [("Doing A", "in_progress"), ("B", "pending")]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("TaskUpdate", {"taskId": "7", "status": "completed", "owner": "bob"}),
+        ("TaskUpdate", {"taskId": "7", "status": "deleted"}),
+        ("TaskGet", {"taskId": "7"}),
+    ],
+)
+def test_a_call_on_the_task_of_another_agent_is_a_call(tool: str, arguments: dict[str, Any]) -> None:
+    call = ran(tool, arguments, "ok")
+    assert (call.name, call.status) == (tool, "completed")
+
+
 def test_a_failed_change_of_the_plan_is_a_failed_call() -> None:
     call = ran("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]}, "No such tool", error=True)
     assert (call.status, call.title) == ("failed", "Update TODOs: A")

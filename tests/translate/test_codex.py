@@ -250,6 +250,50 @@ def test_a_turn_without_an_end_is_interrupted() -> None:
     assert (run.status, run.reason) == ("interrupted", "The transcript ends before this run does.")
 
 
+def test_a_turn_without_an_end_succeeds_after_the_final_answer() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.text("Going.", phase="commentary")
+    transcript.text("Done.", phase="final_answer")
+    transcript.tokens(100, 100)
+    transcript.run("Again")
+    assert _runs(transcript) == [("success", "end_turn")] * 2
+    first, _ = transcript.fold().runs.values()
+    assert first.usage is not None
+    assert first.usage.total_tokens == 100
+
+
+def test_a_commentary_is_not_the_final_answer() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.text("Done.", phase="final_answer")
+    transcript.call("shell", {"command": ["ls"]})
+    transcript.run("Again")
+    assert _runs(transcript) == [("interrupted", None), ("success", "end_turn")]
+
+
+@pytest.mark.parametrize("version", ["0.40.0", "0.118.0"])
+def test_a_run_without_an_end_ends_with_its_last_record(version: str) -> None:
+    transcript = Transcript(cli_version=version)
+    if version != "0.40.0":
+        transcript.started()
+    transcript.prompt("Go")
+    transcript.call("shell", {"command": ["ls"]})
+    transcript.output("a")
+    end = transcript.frames(finish=False)[-1].at
+    transcript.line(
+        type="event_msg", timestamp="2026-04-13T20:00:00.000Z", payload={"type": "token_count", "info": None}
+    )
+    later = {"timestamp": "2026-04-13T20:00:00.000Z"}
+    if version != "0.40.0":
+        transcript.line(type="event_msg", payload={"type": "task_started", "turn_id": "t2"}, **later)
+    transcript.line(type="event_msg", payload={"type": "user_message", "message": "Again"}, **later)
+    first, _ = transcript.fold().runs.values()
+    assert (first.status, first.ended_time) == ("interrupted", end)
+
+
 def test_a_turn_that_begins_during_another_interrupts_it() -> None:
     transcript = Transcript()
     transcript.started()
@@ -690,7 +734,7 @@ def test_a_flat_file_is_a_conversation() -> None:
     frames = translated(lines)
     fold = folds(frames)[THREAD]
     assert conversation_of(fold) == [("user", "Hello"), ("assistant", "Hi.")]
-    assert [run.status for run in fold.runs.values()] == ["success"]
+    assert [(run.status, run.ended_time) for run in fold.runs.values()] == [("success", None)]  # it has no times
     assert msgspec.json.decode(frames[0].line)["params"]["cwd"] == "/home/ada/flat"
     assert [call.title for call in fold.tool_calls] == ["List files"]
     assert {frame.at for frame in frames} == {1755591908.061}

@@ -28,7 +28,9 @@ from dragoman.journal import maintenance, notes, transfer
 from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.rows import Session
+from dragoman.journal.sessions import top_level
 from dragoman.journal.sqlite import MemoryJournal, SqliteJournal
+from dragoman.journal.usage import sum_usage, usage_of_sessions
 from dragoman.session.handle import read_handle
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import detect_provider, find_transcripts, transcripts_at
@@ -921,6 +923,37 @@ async def test_a_folder_can_be_limited_to_one_provider(tmp_path: Path) -> None:
         transcripts_at([ours], "codex")
     strange = _written(tmp_path / "strange.jsonl", [b'{"type":"weather"}'])
     assert [(one.provider, one.path) for one in transcripts_at([strange], "codex")] == [("codex", strange)]
+
+
+# -- sessions that repeat others
+
+
+async def test_a_session_resumed_under_another_id_shows_all_and_counts_once(journal: Journal, tmp_path: Path) -> None:
+    original, resumed = _talk("Go", "On"), _talk("Go", "On")
+    resumed.user("More")
+    resumed.text("Gone.", id="msg_more")
+    other = "22222222-2222-3333-4444-555555555555"
+    paths = [_claude(tmp_path, original.lines), _claude(tmp_path, resumed.lines, f"{other}.jsonl")]
+    reports = await Importer(journal).import_all(transcripts_at(paths))
+    assert summarize(reports).amounts.input_tokens == 5 * 10
+    sessions = await journal.sessions()
+    assert sorted(session.runs for session in sessions) == [2, 3]
+    summaries = await journal.summaries([session.id for session in sessions])
+    whole = sum_usage(usage_of_sessions(sessions, summaries, cumulative_agents=()))
+    assert (whole.runs, whole.figures["input_tokens"]) == (3, 5 * 10)
+
+
+async def test_a_sub_agent_without_a_parent_is_kept_out_of_lists(journal: Journal, tmp_path: Path) -> None:
+    claude = Transcript(isSidechain=True, agentId="a1", sessionId="gone")
+    claude.user("Look!")
+    claude.text("Seen.")
+    codex = codex_talk.Transcript(source={"subagent": "review"})
+    codex.run()
+    await _import(journal, _claude(tmp_path, claude.lines, "agent-a1.jsonl"))
+    await _import(journal, _written(tmp_path / codex_talk.NAME, codex.lines), provider="codex")
+    sessions = await journal.sessions()
+    assert len(sessions) == 2
+    assert top_level(sessions) == []
 
 
 # -- real ones

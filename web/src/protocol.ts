@@ -147,6 +147,8 @@ export interface Usage {
   total_tokens: number | null;
   context_used: number | null;
   context_size: number | null;
+  /** a transcript does not always have it */
+  is_context_size_guessed: boolean;
   cost: Cost | null;
 }
 
@@ -547,7 +549,7 @@ export interface SessionItem {
   imported: boolean;
   /** the agent's own id, by which `SessionDetails.sub_agents` names sub-agents */
   agent_session_id: string;
-  /** id of the session whose sub-agent this one is; it need not be in this journal */
+  /** id of the session whose sub-agent this is; it may be missing here, or unknown (empty) */
   parent: string | null;
   /** lists leave it out */
   is_sub_agent: boolean;

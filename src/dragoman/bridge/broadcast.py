@@ -196,4 +196,4 @@ class SessionBroadcast:
 
 def _ended_runs(changes: Sequence[Change]) -> tuple[str, ...]:
     runs = [change.row for change in changes if isinstance(change, Put) and isinstance(change.row, Run)]
-    return tuple(run.id for run in runs if run.ended_time is not None)
+    return tuple(run.id for run in runs if run.status != "running")

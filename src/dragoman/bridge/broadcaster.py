@@ -300,7 +300,7 @@ class Broadcaster:
     def _update_listing(self, change: RowChanges) -> None:
         self.listing.apply(change)
         for row in change.puts:
-            if isinstance(row, Run) and row.ended_time is not None:
+            if isinstance(row, Run) and row.status != "running":
                 self._metrics.runs.labels(status=row.status).inc()
 
     def _on_change(self, session_id: str) -> None:
@@ -397,14 +397,23 @@ class Broadcaster:
                 break
             for entry in page.entries:
                 foreign.record.add(entry, read_message(entry))
+            if foreign.record.is_outdated:  # a transcript goes on after its end was taken for that of a run
+                known, foreign = None, ForeignFold(broadcast.session_id)
+                continue
             foreign.cursor = page.cursor
-            change = foreign.record.take()
-            foreign.store.apply(change)
-            if known is not None:
-                self._publish(broadcast, change)
+            self._apply_foreign(broadcast, foreign, foreign.record.take(are_more_expected=True), known is not None)
+        if foreign.record.provisional_frames:
+            self._apply_foreign(broadcast, foreign, foreign.record.take(), known is not None)
         if known is None and self._positions.get(broadcast.session_id, 0) <= foreign.record.position:
             broadcast.foreign = foreign
             broadcast.reset()
+
+    def _apply_foreign(
+        self, broadcast: SessionBroadcast, foreign: ForeignFold, change: RowChanges, is_followed: bool
+    ) -> None:
+        foreign.store.apply(change)
+        if is_followed:
+            self._publish(broadcast, change)
 
 
 def _deleted(session_id: str) -> StreamMessage:

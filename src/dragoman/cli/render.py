@@ -432,8 +432,11 @@ class Renderer:
                 return
 
     def _completed(self, end: events.RunCompleted) -> Line:
-        words = {"success": "done in", "cancelled": "cancelled after", "error": "failed after"}
-        parts = [f"{words[end.status]} {duration(end.duration)}", *(usage_parts(end.usage) if end.usage else ())]
+        words = {"success": ("done", "in"), "cancelled": ("cancelled", "after"), "error": ("failed", "after")}
+        outcome, preposition = words[end.status]
+        if end.duration is not None:
+            outcome = f"{outcome} {preposition} {duration(end.duration)}"
+        parts = [outcome, *(usage_parts(end.usage) if end.usage else ())]
         return Line((Span(one_line(" · ".join(parts), self.width), "dim"),), block="end")
 
 

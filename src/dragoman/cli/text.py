@@ -175,7 +175,10 @@ def context_part(usage: rows.Usage) -> str:
     """Format the fill of the context; empty where it was not reported."""
     if usage.context_used is None:
         return ""
-    return _short(usage.context_used) + (f" of {_short(usage.context_size)}" if usage.context_size is not None else "")
+    if usage.context_size is None:
+        return _short(usage.context_used)
+    about = "about " if usage.is_context_size_guessed else ""
+    return f"{_short(usage.context_used)} of {about}{_short(usage.context_size)}"
 
 
 def cost_part(usage: rows.Usage) -> str:

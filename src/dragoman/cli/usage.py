@@ -22,7 +22,15 @@ from dragoman.cli.options import (
 from dragoman.cli.text import cost_part, one_line
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
-from dragoman.journal.usage import TOKEN_FIGURES, GroupBy, UsageSum, sum_usage, sum_usage_by, usage_by_run, usage_record
+from dragoman.journal.usage import (
+    TOKEN_FIGURES,
+    GroupBy,
+    UsageSum,
+    sum_usage,
+    sum_usage_by,
+    usage_of_sessions,
+    usage_record,
+)
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost
 
@@ -77,8 +85,7 @@ async def usage(
         summaries = await journal.summaries([session.id for session in chosen])
     runs = [
         run
-        for session in chosen
-        for run in usage_by_run(session, summaries[session.id], cumulative=session.agent in adding_up)
+        for run in usage_of_sessions(chosen, summaries, cumulative_agents=adding_up)
         if (after is None or run.time >= after) and (before is None or run.time < before)
     ]
     sums = sum_usage_by(runs, by)

@@ -138,12 +138,12 @@ def _sum(total: Usage, more: Usage) -> Usage:
     cost = more.cost or total.cost
     if cost is not None and total.cost is not None and more.cost is not None and total.cost.currency == cost.currency:
         cost = msgspec.structs.replace(cost, amount=total.cost.amount + more.cost.amount)
-    return Usage(
-        **tokens,
+    context = Usage(
         context_used=more.context_used if more.context_used is not None else total.context_used,
         context_size=more.context_size if more.context_size is not None else total.context_size,
         cost=cost,
     )
+    return msgspec.structs.replace(context, **tokens)
 
 
 def _add(left: int | None, right: int | None) -> int | None:

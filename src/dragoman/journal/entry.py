@@ -7,6 +7,7 @@ and which request it answers. That is enough to read the same message again, in 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -32,6 +33,9 @@ ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
 
 # An opaque position in the journal, to be stored and given back.
 Cursor: TypeAlias = str
+
+# The ids of connections that stand for transcripts begin with this.
+CONNECTION_PREFIX: Final = "import-"
 
 NOISE: Final = "noise"
 OVERSIZED: Final = "oversized"
@@ -153,6 +157,36 @@ def _oversized(frame: bytes) -> Message:
         return Oversized(line.length, line.sha256, base64.b64decode(line.head), base64.b64decode(line.tail))
     except (*DECODE_ERRORS, ValueError):
         return Noise("stored as noise", frame)
+
+
+def is_from_transcript(entry: Entry) -> bool:
+    """Return True for a frame that was translated from a transcript. Other imports have frames of live sessions."""
+    return entry.origin == "import" and entry.connection_id.startswith(CONNECTION_PREFIX)
+
+
+# The last member of a provisional frame, with the number of its group.
+_PROVISIONAL_MARK: Final = re.compile(rb',"_provisional":(\d+)\}\Z')
+_MAX_MARK_BYTES: Final = 40
+
+
+def mark_provisional(frame: bytes, group: int) -> bytes:
+    """Mark a frame of a transcript that counts only until the transcript goes on, such as the end of a run that the
+    transcript leaves open. The frames of a group count or are withdrawn together; a later group has a higher number.
+    """
+    return frame.removesuffix(b"}") + b',"_provisional":%d}' % group
+
+
+def provisional_group(entry: Entry) -> int | None:
+    """Return the group of a provisional frame; None for any other frame."""
+    if not is_from_transcript(entry):
+        return None
+    match = _PROVISIONAL_MARK.search(entry.frame, max(0, len(entry.frame) - _MAX_MARK_BYTES))
+    return int(match[1]) if match is not None else None
+
+
+def without_mark(frame: bytes) -> bytes:
+    """Return a provisional frame as it was before it was marked."""
+    return _PROVISIONAL_MARK.sub(b"}", frame)
 
 
 # Beginnings of methods that only an agent sends. An import does not say who sent a frame; its method does.

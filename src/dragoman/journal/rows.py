@@ -13,6 +13,7 @@ import msgspec
 from dragoman.record import rows
 from dragoman.record.notes import HistoryDiffers
 from dragoman.record.text import GrowingText
+from dragoman.wire.dialect import MessageTokens
 from dragoman.wire.vocabulary import ContentBlock
 
 # Raise it whenever the fold makes other rows of the same frames: stored rows of another version are rebuilt when they
@@ -79,6 +80,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None
     model: str | None
     usage: rows.Usage
+    messages: tuple[MessageTokens, ...] = ()  # those that the tokens are the sum of, where a transcript has them
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

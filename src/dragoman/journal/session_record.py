@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dragoman.journal import notes
-from dragoman.journal.entry import Entry, direction_of
+from dragoman.journal.entry import Entry, direction_of, is_from_transcript, provisional_group
 from dragoman.journal.rows import (
     TABLE_NAMES,
     MessagePart,
@@ -31,6 +31,7 @@ from dragoman.record import facts, rows
 from dragoman.record.facts import Fact, TextAdded
 from dragoman.record.fold import SessionFold
 from dragoman.wire import vocabulary as acp
+from dragoman.wire.dialect import MessageTokens
 from dragoman.wire.messages import Message, Notification, Update
 from dragoman.wire.vocabulary import ContentBlock
 
@@ -54,12 +55,21 @@ _HISTORY_UPDATES = (
 
 
 class SessionRecord:
-    """Call `add` with each frame of the session in order, of any origin, and `take` once for each commit."""
+    """Call `add` with each frame of the session in order, of any origin, and `take` once for each commit.
+
+    The provisional frames of a transcript wait: `take` folds them, and if the transcript goes on instead, they are
+    dropped. If it goes on after `take` has folded them, rows are wrong from then on (`is_outdated`), and the session
+    has to be folded again from its beginning.
+    """
 
     def __init__(self, session_id: str, fold: SessionFold | None = None) -> None:
         self.session_id = session_id
         self.fold = fold or SessionFold()
         self.position = 0
+        self.is_outdated = False  # provisional frames were folded, and then withdrawn
+        self._provisional: list[tuple[int, Entry, Message]] = []  # frames that wait, with their positions
+        self._provisional_group: int | None = None  # of the frames that wait or were folded; None if there are none
+        self._has_folded_provisional = False
         self._opened: notes.SessionOpened | None = None
         self._earlier_ids: dict[str, None] = {}
         self._title = ""  # given by a person
@@ -73,6 +83,7 @@ class SessionRecord:
         self._taken_messages = 0  # messages that `take` has returned
         self._running: dict[str, rows.Run] = {}
         self._model: str | None = None  # the one that was set when the last run ended
+        self._messages: tuple[MessageTokens, ...] = ()  # of the last run that ended
         self._unsearchable: set[str] = set()  # tool calls whose text is not searchable yet
         # During a replay: whether the journal already has the history. None when there is no replay.
         self._skips_replay: bool | None = None
@@ -89,7 +100,7 @@ class SessionRecord:
     def add(self, entry: Entry, message: Message) -> Sequence[Fact]:
         self.position = position = self.position + 1
         self._updated = entry.at
-        if type(message) is Update and entry.origin == "agent":
+        if type(message) is Update and entry.origin == "agent" and self._provisional_group is None:
             appended = self.fold.messages.append_text(message.update)
             if appended is not None:
                 row, text = appended
@@ -99,6 +110,44 @@ class SessionRecord:
                     self._touched[row.id] = row
                 parts.append(text)
                 return (TextAdded(row, text),)
+        if entry.origin != "import" and self._provisional_group is None:
+            return self._fold(position, entry, message)
+        group = provisional_group(entry)
+        settled: Sequence[Fact] = ()
+        if self._provisional_group is not None and group != self._provisional_group:
+            settled = self._settle_provisional(entry)
+        if group is None:
+            facts = self._fold(position, entry, message)
+            return [*settled, *facts] if settled else facts
+        self._provisional_group = group
+        self._provisional.append((position, entry, message))
+        return ()
+
+    def _settle_provisional(self, following: Entry) -> Sequence[Fact]:
+        """Drop the provisional frames if the transcript goes on, or fold them if the session goes on elsewhere."""
+        if following.origin == "host":  # a title, for example: it says nothing about the transcript
+            return ()
+        settled: Sequence[Fact] = ()
+        if is_from_transcript(following):
+            self.is_outdated = self.is_outdated or self._has_folded_provisional
+            self._provisional = []
+        else:
+            settled = [fact for _, facts in self.fold_provisional() for fact in facts]
+        self._provisional_group, self._has_folded_provisional = None, False
+        return settled
+
+    @property
+    def provisional_frames(self) -> Sequence[bytes]:
+        """The provisional frames that wait."""
+        return [entry.frame for _, entry, _ in self._provisional]
+
+    def fold_provisional(self) -> Sequence[tuple[Entry, Sequence[Fact]]]:
+        """Fold the provisional frames that wait, because no more frames follow for now."""
+        waiting, self._provisional = self._provisional, []
+        self._has_folded_provisional = self._has_folded_provisional or bool(waiting)
+        return [(entry, self._fold(position, entry, message)) for position, entry, message in waiting]
+
+    def _fold(self, position: int, entry: Entry, message: Message) -> Sequence[Fact]:
         if self._created is None:
             self._created = entry.at
         if entry.origin == "import":
@@ -111,8 +160,16 @@ class SessionRecord:
         self._collect(changed)
         return changed
 
-    def take(self) -> RowChanges:
-        """Return the changes since the last call."""
+    def drop_changes(self) -> None:
+        """Drop the changes since the last call: the journal has them. Provisional frames go on waiting."""
+        self._first_prompt()  # the caller may drop the text of messages now
+        self._taken_messages = len(self.fold.messages)
+        self._begin()
+
+    def take(self, *, are_more_expected: bool = False) -> RowChanges:
+        """Return the changes since the last call; those of provisional frames only if no more frames are expected."""
+        if not are_more_expected:
+            self.fold_provisional()
         puts = list(self._puts.values())
         parts: list[MessagePart] = []
         fresh = {message.id: message for message in self.fold.messages[self._taken_messages :]}
@@ -305,6 +362,7 @@ class SessionRecord:
         self._put(run)
         model = self.fold.setting("model")
         self._model = model.current if model is not None and isinstance(model.current, str) else None
+        self._messages = fact.messages
         self._put_usage(run)
         # A tool call without an end will hardly get one now.
         for call_id in [call_id for call_id in self._unsearchable if self.fold.tool_calls[call_id].run_id == run.id]:
@@ -316,7 +374,8 @@ class SessionRecord:
 
     def _put_usage(self, run: rows.Run) -> None:
         if run.usage is not None and run.usage != rows.Usage():
-            self._put(Usage(id=run.id, time=run.ended_time, model=self._model, usage=run.usage))
+            usage = Usage(id=run.id, time=run.ended_time, model=self._model, usage=run.usage, messages=self._messages)
+            self._put(usage)
 
 
 _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {

@@ -5,7 +5,7 @@ A figure that an agent did not report is None, never zero: a sum says how many r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ import msgspec
 
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.record.rows import Usage
+from dragoman.wire.dialect import MessageTokens
 
 GroupBy: TypeAlias = Literal["day", "agent", "model", "workspace"]
 
@@ -27,6 +28,7 @@ class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
     model: str | None
     usage: Usage
+    messages: tuple[MessageTokens, ...] = ()  # those that the tokens are the sum of, where a transcript has them
 
 
 class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +58,45 @@ def usage_by_run(session: Session, summary: SessionSummary, *, cumulative: bool)
             workspace=session.cwd,
             model=report.model if report is not None else None,
             usage=own_usage,
+            messages=report.messages if report is not None else (),
         )
+
+
+def usage_of_sessions(
+    sessions: Iterable[Session], summaries: Mapping[str, SessionSummary], *, cumulative_agents: Container[str]
+) -> Iterator[RunUsage]:
+    """Split the usage of these sessions into that of their runs, and count each message once.
+
+    A session that was forked, or resumed under another id, repeats messages of another one. They count in the session
+    that began first; a run that only repeats others is left out.
+    """
+    counted: set[str] = set()
+    for session in sorted(sessions, key=lambda session: (session.created, session.id)):
+        is_cumulative = session.agent in cumulative_agents
+        for run in usage_by_run(session, summaries[session.id], cumulative=is_cumulative):
+            repeated = [message for message in run.messages if message.message_id in counted]
+            counted.update(message.message_id for message in run.messages)
+            if not repeated:
+                yield run
+            elif len(repeated) < len(run.messages):
+                yield msgspec.structs.replace(run, usage=_without_messages(run.usage, repeated))
+
+
+def _without_messages(usage: Usage, messages: Sequence[MessageTokens]) -> Usage:
+    inputs = sum(message.input_tokens for message in messages)
+    outputs = sum(message.output_tokens for message in messages)
+    cached = sum(message.cached_read_tokens or 0 for message in messages)
+    written = sum(message.cached_write_tokens or 0 for message in messages)
+    repeated = {
+        "input_tokens": inputs,
+        "cached_tokens": cached,
+        "output_tokens": outputs,
+        "total_tokens": inputs + outputs + cached + written,
+    }
+    figures = {
+        name: getattr(usage, name) - count for name, count in repeated.items() if getattr(usage, name) is not None
+    }
+    return msgspec.structs.replace(usage, **figures)
 
 
 def usage_of_run(before: Usage, after: Usage, *, cumulative: bool) -> Usage:

@@ -303,7 +303,7 @@ class RunCompleted(EventBase, frozen=True, gc=False):
     stop_reason: str | None
     text: str
     usage: rows.Usage | None
-    duration: float
+    duration: float | None  # in seconds; None for a transcript without times
     reason: str | None = None
 
 

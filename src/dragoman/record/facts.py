@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from dragoman.record import notes, rows
+from dragoman.wire.dialect import MessageTokens
 
 
 class RunStarted(msgspec.Struct, frozen=True, gc=False):
@@ -142,6 +143,7 @@ class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
 
 class RunEnded(msgspec.Struct, frozen=True, gc=False):
     run: rows.Run
+    messages: tuple[MessageTokens, ...] = ()  # with their tokens, where a transcript has them
 
 
 class RunCostChanged(msgspec.Struct, frozen=True, gc=False):

@@ -220,6 +220,7 @@ class SessionFold:
             self.usage,
             context_used=update.used,
             context_size=update.size,
+            is_context_size_guessed=_is_size_guessed(update.meta),
             cost=update.cost if update.cost is not None else self.usage.cost,
         )
         run = self.runs.add_late_cost(update.cost) if update.cost is not None else None
@@ -329,7 +330,7 @@ class SessionFold:
                 total_tokens=end.usage.total_tokens,
             )
             facts.append(UsageChanged(self.usage))
-        facts.append(RunEnded(self.runs.end(run, time, end, self.usage)))
+        facts.append(RunEnded(self.runs.end(run, time, end, self.usage), end.messages))
         return facts
 
     # -- requests of the agent, and notes of the host
@@ -414,6 +415,15 @@ _UPDATE_HANDLERS: Final[dict[type, Callable[[SessionFold, int, float, Any], Sequ
     acp.CompactionUpdate: SessionFold._compaction,
     acp.CompactionSummaryChunk: SessionFold._compaction_summary,
 }
+
+
+def _is_size_guessed(meta: dict[str, Any] | None) -> bool:
+    """Return True if an importer guessed the size of the context."""
+    match meta:
+        case {"native": {"isSizeGuessed": True}}:
+            return True
+        case _:
+            return False
 
 
 def _kind_of(update: object) -> str:

@@ -107,6 +107,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_tokens: int | None = None
     context_used: int | None = None
     context_size: int | None = None
+    is_context_size_guessed: bool = False  # a transcript does not always have it
     cost: Cost | None = None
 
 
@@ -240,7 +241,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why the run was interrupted, where the agent did not end it
     cancel_requested: bool = False
     usage: Usage | None = None
-    ended_time: float | None = None
+    ended_time: float | None = None  # also None for a run that has ended, in a transcript without times
 
 
 class Choice(msgspec.Struct, frozen=True):

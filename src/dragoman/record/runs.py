@@ -61,7 +61,7 @@ class Runs(dict[str, rows.Run]):
         closed = msgspec.structs.replace(
             run, status=status, reason=reason, stop_reason=end.stop_reason, error=end.error
         )
-        return self._close(closed, time, usage, has_tokens=end.usage is not None)
+        return self._close(closed, time if end.is_timed else None, usage, has_tokens=end.usage is not None)
 
     def interrupt(self, note: notes.RunInterrupted, time: float, usage: rows.Usage) -> rows.Run | None:
         """End a run that the agent did not end; return None where there is no such run, or it has ended."""
@@ -87,10 +87,15 @@ class Runs(dict[str, rows.Run]):
         run = self[run.id] = msgspec.structs.replace(run, usage=msgspec.structs.replace(usage, cost=cost))
         return run
 
-    def _close(self, run: rows.Run, time: float, usage: rows.Usage, *, has_tokens: bool) -> rows.Run:
+    def _close(self, run: rows.Run, time: float | None, usage: rows.Usage, *, has_tokens: bool) -> rows.Run:
         if not has_tokens:
             # The tokens are an earlier run's; the size of the context and the cost are the session's.
-            usage = rows.Usage(context_used=usage.context_used, context_size=usage.context_size, cost=usage.cost)
+            usage = rows.Usage(
+                context_used=usage.context_used,
+                context_size=usage.context_size,
+                is_context_size_guessed=usage.is_context_size_guessed,
+                cost=usage.cost,
+            )
         closed = self[run.id] = msgspec.structs.replace(run, usage=usage, ended_time=time)
         self._silent.discard(run.id)
         # Where prompts overlap, the following frames belong to the youngest run that is still active.

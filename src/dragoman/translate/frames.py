@@ -13,6 +13,7 @@ import msgspec
 from dragoman.errors import INTERNAL_ERROR
 from dragoman.translate.translator import Frame
 from dragoman.wire import lenient
+from dragoman.wire.dialect import MessageTokens
 from dragoman.wire.messages import DECODE_ERRORS, RpcError
 from dragoman.wire.vocabulary import (
     ConfigOptionUpdate,
@@ -127,15 +128,36 @@ class RunFrames:
         request = PromptRequest(session_id=session_id, prompt=tuple(prompt), meta=meta)
         self._frames.request(at, self._request_id, "session/prompt", request)
 
-    def _answer(self, at: float, answer: PromptResponse | RpcError, usage: Usage | None) -> None:
-        """End the active run, with the tokens that it used."""
+    def _answer(
+        self,
+        at: float,
+        answer: PromptResponse | RpcError,
+        usage: Usage | None,
+        messages: Sequence[MessageTokens] = (),
+        *,
+        is_timed: bool = True,
+    ) -> None:
+        """End the active run, with the tokens that it used, and with those of each message if the file has them.
+
+        `is_timed`: the file says when it was.
+        """
         if self._request_id is None:
             return
+        native: dict[str, Any] = {}
+        if messages:
+            native["messages"] = messages
+        if not is_timed:
+            native["untimed"] = True
         if isinstance(answer, PromptResponse):
-            answer = msgspec.structs.replace(answer, usage=usage)
-        elif usage is not None:
-            # The protocol has no field for the tokens of a failed run.
-            answer = msgspec.structs.replace(answer, data={**answer.data, "usage": usage})
+            meta = answer.meta
+            if native:
+                meta = {**(meta or {}), "native": {**(meta or {}).get("native", {}), **native}}
+            answer = msgspec.structs.replace(answer, usage=usage, meta=meta)
+        else:
+            # The protocol has no fields for these in the answer to a failed run.
+            extras = {"usage": usage, "native": native}
+            data = {**answer.data, **{key: value for key, value in extras.items() if value}}
+            answer = msgspec.structs.replace(answer, data=data)
         self._frames.answer_prompt(at, self._request_id, answer)
         self._request_id = None
 

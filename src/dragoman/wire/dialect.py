@@ -18,12 +18,25 @@ from dragoman.wire.messages import Message, Reply, RpcError, Unknown
 from dragoman.wire.vocabulary import PromptResponse, SessionNotification, SessionUpdate, Usage
 
 
+class MessageTokens(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The tokens of one message of a run. Another session may have the same message: it was forked, or resumed under
+    another id."""
+
+    message_id: str
+    input_tokens: int
+    output_tokens: int
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+
+
 class RunEnd(msgspec.Struct, frozen=True):
     """The end of a run as the agent reported it: a stop reason, or an error in its place."""
 
     stop_reason: str | None
     usage: Usage | None = None
     error: RpcError | None = None
+    messages: tuple[MessageTokens, ...] = ()  # only from transcripts: the messages that `usage` is the sum of
+    is_timed: bool = True  # False for a transcript without times: nobody knows when the run ended
 
 
 class UpdateFrame(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +82,14 @@ class Version1:
         if not isinstance(message, Reply) or message.method != "session/prompt":
             return None
         if message.error is not None:
-            return RunEnd(stop_reason=None, error=message.error, usage=_usage_of(message.error))
+            native = _native_of(message.error.data)
+            return RunEnd(
+                stop_reason=None,
+                error=_without_native(message.error),
+                usage=_usage_of(message.error),
+                messages=native.messages,
+                is_timed=not native.untimed,
+            )
         try:
             response = lenient.decode(message.result, PromptResponse)
         except msgspec.MsgspecError:
@@ -79,7 +99,39 @@ class Version1:
             except msgspec.MsgspecError as error:
                 return RunEnd(stop_reason=None, error=RpcError(code=INTERNAL_ERROR, message=f"no stop reason: {error}"))
             return RunEnd(stop_reason=stop_reason)
-        return RunEnd(stop_reason=response.stop_reason, usage=response.usage)
+        native = _native_of(response.meta)
+        return RunEnd(
+            stop_reason=response.stop_reason,
+            usage=response.usage,
+            messages=native.messages,
+            is_timed=not native.untimed,
+        )
+
+
+class _Native(msgspec.Struct, frozen=True):
+    """The part of an answer that an importer adds, in `_meta` or in the data of an error."""
+
+    messages: tuple[MessageTokens, ...] = ()
+    untimed: bool = False
+
+
+_NOTHING_NATIVE = _Native()
+
+
+def _native_of(extras: object) -> _Native:
+    if not isinstance(extras, dict) or not isinstance(native := extras.get("native"), dict):
+        return _NOTHING_NATIVE
+    try:
+        return msgspec.convert(native, _Native)
+    except msgspec.ValidationError:
+        return _NOTHING_NATIVE
+
+
+def _without_native(error: RpcError) -> RpcError:
+    if not isinstance(error.data, dict) or "native" not in error.data:
+        return error
+    data = {key: value for key, value in error.data.items() if key != "native"}
+    return msgspec.structs.replace(error, data=data)
 
 
 def _usage_of(error: RpcError) -> Usage | None:

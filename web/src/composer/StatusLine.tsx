@@ -1,7 +1,7 @@
-import { formatCount, formatUsage } from "../conversation/format";
+import { formatUsage } from "../conversation/format";
 import { useSeconds } from "../conversation/useSecond";
 import type { SessionState, Rows, SessionDetails } from "../protocol";
-import { contextFraction, statusText } from "./status";
+import { contextFraction, contextSizes, statusText } from "./status";
 
 interface Props {
   live: SessionState;
@@ -25,7 +25,7 @@ export function StatusLine({ live, rows, state, workspace }: Props) {
       ) : (
         <span
           className="context"
-          title={`${formatCount(usage.context_used ?? 0)} of ${formatCount(usage.context_size ?? 0)} tokens`}
+          title={contextSizes(usage)}
         >
           context
           <meter min={0} max={1} high={0.8} value={used} aria-label="Context in use" />

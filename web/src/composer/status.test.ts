@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { LIVE, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
-import { contextFraction, statusText } from "./status";
+import { contextFraction, contextSizes, statusText } from "./status";
 
 test("the agent's activity is described in words", () => {
   const builder = new RowBuilder();
@@ -55,5 +55,8 @@ test("an error is shown elsewhere, and here by a word", () => {
 test("a figure that cannot be a part of the context is none", () => {
   expect(contextFraction({ ...NO_USAGE, context_used: 43, context_size: 100 })).toBe(0.43);
   expect(contextFraction({ ...NO_USAGE, context_used: 521, context_size: 100 })).toBeNull();
+  const usage = { ...NO_USAGE, context_used: 43, context_size: 100 };
+  expect(contextSizes(usage)).toBe("43 of 100 tokens");
+  expect(contextSizes({ ...usage, is_context_size_guessed: true })).toBe("43 of about 100 tokens");
   expect(contextFraction(NO_USAGE)).toBeNull();
 });

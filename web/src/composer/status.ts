@@ -3,7 +3,7 @@
 import { commandLine } from "../terminal/command";
 import type { SessionState, Rows, Usage } from "../protocol";
 import { displayTitle } from "../conversation/paths";
-import { formatDuration } from "../conversation/format";
+import { formatCount, formatDuration } from "../conversation/format";
 
 /** `now` is in seconds. Errors are not repeated here: the notice above the conversation and the end of the run show
  * them. */
@@ -62,4 +62,10 @@ export function contextFraction({ context_used, context_size }: Usage): number |
   if (context_used === null || context_size === null || context_size <= 0) return null;
   // Some agents report all tokens they ever used; that is no part of a context.
   return context_used > context_size ? null : context_used / context_size;
+}
+
+/** `43 k of 200 k tokens`; `of about` if the size is a guess. */
+export function contextSizes({ context_used, context_size, is_context_size_guessed }: Usage): string {
+  const about = is_context_size_guessed ? "about " : "";
+  return `${formatCount(context_used ?? 0)} of ${about}${formatCount(context_size ?? 0)} tokens`;
 }

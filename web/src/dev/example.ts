@@ -167,6 +167,7 @@ export function example(): RowBuilder {
       total_tokens: 20_300,
       context_used: 43_000,
       context_size: 100_000,
+      is_context_size_guessed: false,
       cost: { amount: 0.0834, currency: "USD" },
     },
   });

@@ -37,6 +37,7 @@ export const NO_USAGE: Usage = {
   total_tokens: null,
   context_used: null,
   context_size: null,
+  is_context_size_guessed: false,
   cost: null,
 };
 

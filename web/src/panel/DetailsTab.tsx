@@ -1,4 +1,4 @@
-import { contextFraction } from "../composer/status";
+import { contextFraction, contextSizes } from "../composer/status";
 import { formatCount, formatMoney, totalTokens } from "../conversation/format";
 import { settingValueLabel } from "../header/settingsLayout";
 import { CopyButton } from "../markdown";
@@ -70,7 +70,7 @@ export function DetailsTab({
         <Fact name="Context">
           {used === null
             ? null
-            : `${formatCount(usage.context_used ?? 0)} of ${formatCount(usage.context_size ?? 0)} tokens, ${Math.round(used * 100)} %`}
+            : `${contextSizes(usage)}, ${Math.round(used * 100)} %`}
         </Fact>
         <Fact name="Cost">{usage.cost && formatMoney(usage.cost.amount, usage.cost.currency)}</Fact>
       </dl>

@@ -14,7 +14,7 @@ from dragoman.bridge.services import Services, handles
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
 from dragoman.journal.search_documents import SearchQuery
-from dragoman.journal.usage import UsageSum, sum_usage, sum_usage_by, usage_by_run
+from dragoman.journal.usage import UsageSum, sum_usage, sum_usage_by, usage_of_sessions
 from dragoman.protocol import requests, results
 from dragoman.translate.discover import find_transcripts
 from dragoman.translate.translator import PROVIDERS
@@ -67,8 +67,7 @@ async def report_usage(services: Services, request: requests.UsageQuery, caller:
     summaries = await services.journal.summaries([row.id for row in sessions])
     runs = [
         run
-        for row in sessions
-        for run in usage_by_run(row, summaries[row.id], cumulative=row.agent in cumulative)
+        for run in usage_of_sessions(sessions, summaries, cumulative_agents=cumulative)
         if (request.since is None or run.time >= request.since) and (request.until is None or run.time < request.until)
     ]
     sums = tuple(map(_usage_sum, sum_usage_by(runs, request.by)))

@@ -203,10 +203,19 @@ class SessionReplay:
         self._first_message = 0  # of the current run
 
     def add(self, entry: Entry) -> Iterator[ReplayItem]:
+        before = self._record.fold.runs.current_id
+        yield from self._items(entry, self._record.add(entry, read_message(entry)), before)
+
+    def finish(self) -> Iterator[ReplayItem]:
+        """Return the items of a transcript's end."""
+        before = self._record.fold.runs.current_id
+        for entry, changed in self._record.fold_provisional():
+            yield from self._items(entry, changed, before)
+
+    def _items(self, entry: Entry, changed: Sequence[facts.Fact], before: str | None) -> Iterator[ReplayItem]:
         fold = self._record.fold
-        before = fold.runs.current_id
         line = entry.frame if entry.origin not in ("client", "host") else None
-        for fact in self._record.add(entry, read_message(entry)):
+        for fact in changed:
             match fact:
                 case facts.RunStarted():
                     self._first_message = len(fold.messages)
@@ -234,7 +243,7 @@ class SessionReplay:
             run.stop_reason,
             events.join_texts(messages),
             run.usage,
-            time - run.time,
+            run.ended_time - run.time if run.ended_time is not None else None,
             failure.message if failure is not None else run.reason,
         )
         if failure is None:
@@ -255,6 +264,7 @@ async def replay_session(journal: Journal, session: Session) -> AsyncIterator[li
     while (page := await journal.read(session.id, after=cursor)).entries:
         yield [item for entry in page.entries for item in replay.add(entry)]
         cursor = page.cursor
+    yield [*replay.finish()]
 
 
 class Conversation:

@@ -1,7 +1,7 @@
 """The tool calls of a Claude session, from call to result, and the plan that some of them write.
 
 A result may come before its call in the file, and then waits for it. Calls of the plan's tools are reported as the
-plan, and as calls if they fail.
+plan, and as calls if they fail or are about a task that is not in this plan, because another agent made it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Plan:
             for entry in entries
         )
 
-    def apply(self, name: str, arguments: Input, output: Output, result_text: str) -> None:
-        """Apply a successful call."""
+    def apply(self, name: str, arguments: Input, output: Output, result_text: str) -> bool:
+        """Apply a successful call. Return False if the plan does not show it: it is about another agent's task."""
         if name == "TodoWrite":
             self._todos = tuple(
                 _Entry(
@@ -52,37 +52,43 @@ class Plan:
                 )
                 for todo in arguments.todos
             )
-            return
+            return True
         self._todos = None
         match name:
             case "TaskCreate":
-                self._create_task(arguments, output.task or _task_in(result_text))
+                return self._create_task(arguments, output.task or _task_in(result_text))
             case "TaskUpdate":
-                self._update_task(arguments)
+                return self._update_task(arguments)
             case "TaskList" if output.tasks is not None:
                 self._tasks = {
                     task.id: _Entry(task.subject, task.status, self._active_form_of(task.id)) for task in output.tasks
                 }
+            case "TaskGet":
+                return (arguments.task_id or "") in self._tasks
             case _:
                 pass
+        return True
 
-    def _create_task(self, arguments: Input, task: PlanTask | None) -> None:
-        if task is not None and task.id:
-            self._tasks[task.id] = _Entry(arguments.subject or task.subject, "pending", arguments.active_form)
+    def _create_task(self, arguments: Input, task: PlanTask | None) -> bool:
+        if task is None or not task.id:
+            return False
+        self._tasks[task.id] = _Entry(arguments.subject or task.subject, "pending", arguments.active_form)
+        return True
 
-    def _update_task(self, arguments: Input) -> None:
-        entry = self._tasks.get(arguments.task_id or "")
+    def _update_task(self, arguments: Input) -> bool:
         if arguments.task_id is None:
-            return
+            return False
+        entry = self._tasks.get(arguments.task_id)
         if arguments.status == "deleted":
-            self._tasks.pop(arguments.task_id, None)
-            return
+            return self._tasks.pop(arguments.task_id, None) is not None
         subject = arguments.subject or (entry.subject if entry else "")
-        if subject:
-            before = entry or _Entry(subject)
-            self._tasks[arguments.task_id] = _Entry(
-                subject, arguments.status or before.status, arguments.active_form or before.active_form
-            )
+        if not subject:
+            return False
+        before = entry or _Entry(subject)
+        self._tasks[arguments.task_id] = _Entry(
+            subject, arguments.status or before.status, arguments.active_form or before.active_form
+        )
+        return True
 
     def _active_form_of(self, task_id: str) -> str | None:
         entry = self._tasks.get(task_id)
@@ -171,9 +177,7 @@ class Calls:
         for task_id in (output.agent_id, output.background_task_id):
             if task_id is not None:
                 self._tasks[task_id] = block.tool_use_id
-        if call.name in tools.PLAN_TOOLS and not block.is_error:
-            result_text = "".join(part.text for part in decode_blocks(block.content))
-            self._plan.apply(call.name, call.input, output, result_text)
+        if call.name in tools.PLAN_TOOLS and not block.is_error and self._applies_to_plan(call, block, output):
             meta = {**meta, "native": {**meta["native"], "toolUseId": call.id, "tool": call.name}}
             self._frames.update(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
         else:
@@ -189,6 +193,10 @@ class Calls:
             if description:
                 self._descriptions.put(call.id, description)
         return output
+
+    def _applies_to_plan(self, call: Call, block: Block, output: Output) -> bool:
+        result_text = "".join(part.text for part in decode_blocks(block.content))
+        return self._plan.apply(call.name, call.input, output, result_text)
 
     def _has_call(self, native_id: str) -> bool:
         return native_id in self._calls or native_id in self._ended

@@ -17,6 +17,7 @@ import msgspec
 
 from dragoman.translate.records import decode_leniently, strict_utf8
 from dragoman.wire.messages import DECODE_ERRORS
+from dragoman.wire.vocabulary import ResourceLink
 
 ABSENT: Final = msgspec.Raw(b"null")
 
@@ -38,6 +39,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     cwd: str | None = None
     version: str | None = None
     git_branch: str | None = None
+    level: str | None = None
     entrypoint: str | None = None
     is_sidechain: bool = False
     is_meta: bool = False
@@ -57,6 +59,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     leaf_uuid: str | None = None
     ai_title: str | None = None
     custom_title: str | None = None
+    hook_errors: msgspec.Raw = ABSENT
     total_cost_usd: float | None = msgspec.field(default=None, name="totalCostUSD")
 
 
@@ -117,10 +120,21 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     content: msgspec.Raw = ABSENT
 
 
-class Attachment(msgspec.Struct, frozen=True, gc=False):
+class Attachment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     type: str = ""
     prompt: msgspec.Raw = ABSENT
-    command_mode: str = msgspec.field(default="", name="commandMode")
+    command_mode: str = ""
+    # a file, folder or resource that the user named in a prompt
+    filename: str = ""
+    path: str = ""
+    uri: str = ""
+    display_path: str = ""
+    # the report of a hook
+    hook_name: str = ""
+    content: msgspec.Raw = ABSENT
+    stderr: str = ""
+    message: msgspec.Raw = ABSENT
+    blocking_error: msgspec.Raw = ABSENT
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -191,6 +205,56 @@ def decode_text(raw: msgspec.Raw) -> str:
         return ""
 
 
+def decode_texts(raw: msgspec.Raw) -> str:
+    """Return all texts in a value of any form, one below the other."""
+    try:
+        return "\n".join(_leaves(msgspec.json.decode(raw)))
+    except DECODE_ERRORS:
+        return ""
+
+
+def plain_text(raw: msgspec.Raw) -> str:
+    """Decode a string without the colours of a terminal; empty for anything else."""
+    return _ANSI.sub("", decode_text(raw)).strip()
+
+
+def link_to(attachment: Attachment) -> ResourceLink | None:
+    """Return a link to the file, folder or resource that the user named; None if it has no address."""
+    path = attachment.filename or attachment.path
+    address = attachment.uri or (f"file://{path}" if path.startswith("/") else path)
+    if not address:
+        return None
+    return ResourceLink(name=attachment.display_path or re.split(r"[/\\]", address.rstrip("/\\"))[-1], uri=address)
+
+
+def report_text(attachment: Attachment) -> str:
+    """Return the words of a hook."""
+    values = (attachment.blocking_error, attachment.content, attachment.message)
+    return next((text for text in (attachment.stderr, *map(decode_texts, values)) if text.strip()), "")
+
+
+def _leaves(value: object) -> list[str]:
+    match value:
+        case str():
+            return [value] if value.strip() else []
+        case list():
+            return [text for item in value for text in _leaves(item)]
+        case dict():
+            return [text for item in value.values() for text in _leaves(item)]
+        case _:
+            return []
+
+
+# The id of a record that has none of its own: its place in the file.
+_PLACE = re.compile(r"\d+\.\d+")
+
+
+def global_id(record: Record, session_id: str) -> str:
+    """Return an id of the record that only copies of it have, in any session."""
+    uuid = record.uuid or ""
+    return f"{session_id}:{uuid}" if not uuid or _PLACE.fullmatch(uuid) else uuid
+
+
 def native_meta(record: Record) -> dict[str, Any]:
     """Return the `_meta` of the frames of a record: its id and time in the transcript."""
     return {"native": {"uuid": record.uuid, "at": record.timestamp}}
@@ -227,6 +291,11 @@ _FOREIGN = re.compile(r"\s*<(teammate-message|ci-monitor-event|channel|cross-ses
 
 _INTERRUPTED = "[Request interrupted by user"
 
+# Beginnings of texts in the user's role that Claude Code itself wrote, and that it shows. The first ones say that a
+# hook ended the run; after the others the model goes on.
+_STOPPED_BY_HOOK: Final = ("Operation stopped by hook", "Operation blocked by hook", "Execution stopped by hook")
+_HOOK_FEEDBACK: Final = ("Stop hook feedback:",)
+
 # Commands that change or show something in Claude Code's own window; `claude-agent-acp` hides them too.
 _HIDDEN_COMMANDS: Final = frozenset(
     {"/context", "/heapdump", "/extra-usage", "/compact", "/model", "/mcp", "/status", "/usage"}
@@ -254,6 +323,8 @@ class UserText(msgspec.Struct, frozen=True, gc=False):
     output: str = ""  # of a command of the user
     shell: str = ""  # a command that the user ran in a shell
     interrupted: bool = False
+    notice: str = ""  # a text that Claude Code shows as its own
+    stopped: bool = False  # and that says that a hook ended the run
     tasks: tuple[TaskNews, ...] = ()
     injected: str = ""  # the tag of a text that Claude Code put there
 
@@ -261,6 +332,10 @@ class UserText(msgspec.Struct, frozen=True, gc=False):
 def parse_user_text(text: str) -> UserText:
     if text.lstrip().startswith(_INTERRUPTED):
         return UserText(interrupted=True)
+    if text.startswith(_STOPPED_BY_HOOK):
+        return UserText(notice=text, stopped=True)
+    if text.startswith(_HOOK_FEEDBACK):
+        return UserText(notice=text)
     if "<" not in text:
         return UserText(prompt=text)
     if foreign := _FOREIGN.match(text):
@@ -341,6 +416,8 @@ def join_user_texts(parts: Sequence[UserText]) -> UserText:
         output="\n".join(part.output for part in parts if part.output),
         shell=next((part.shell for part in parts if part.shell), ""),
         interrupted=any(part.interrupted for part in parts),
+        notice="\n".join(part.notice for part in parts if part.notice),
+        stopped=any(part.stopped for part in parts),
         tasks=tuple(task for part in parts for task in part.tasks),
         injected=next((part.injected for part in parts if part.injected), ""),
     )

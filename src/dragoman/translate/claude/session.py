@@ -22,6 +22,7 @@ from dragoman.translate.claude.records import (
     decode_blocks,
     decode_message,
     decode_text,
+    global_id,
     join_user_texts,
     native_meta,
     parse_user_text,
@@ -42,6 +43,8 @@ from dragoman.wire.vocabulary import (
     IdleStateUpdate,
     ImageContent,
     Notice,
+    NoticeSeverity,
+    ResourceLink,
     RunningStateUpdate,
     StateUpdate,
     SubagentUpdate,
@@ -79,7 +82,8 @@ class Session:
         self._is_output_hidden = False  # the output of the last slash command is not reported
         self._injected: Record | None = None  # the last record in the user's role that the user did not write
         self._message_id = ""  # of the model's last message
-        self._is_thinking_last = False  # the model's last line is a thought, and nothing has followed
+        self._is_prompt_last = False  # neither the model nor a tool has answered the last prompt
+        self._open_calls: set[str] = set()  # calls of the active run without a result
         self._compaction: str | None = None
         self.frames.open(at, cwd, meta)
 
@@ -89,6 +93,7 @@ class Session:
         """Add a line of a message. Return its blocks of unknown types."""
         message = decode_message(record.message)
         content = decode_blocks(message.content)
+        self._is_prompt_last = False
         if record.is_api_error_message or message.model == SYNTHETIC:
             self._synthetic(at, record, content)
             return ()
@@ -99,7 +104,7 @@ class Session:
         self.settings.model(at, message.model)
         unknown = [block for block in content if not self._emit_block(at, record, message_id, block)]
         if message.usage is not None:
-            self.runs.add_tokens(message_id, message.model, message.usage)
+            self.runs.add_tokens(message_id, global_id(record, self.id), message.model, message.usage)
             self.settings.usage(at, message.model, message.usage, native_meta(record))
         self._stop(at, message, content)
         return unknown
@@ -120,8 +125,10 @@ class Session:
                         at, AgentThoughtChunk(content=content, message_id=message_id, meta=native_meta(record))
                     )
             case kind if kind in _CALL_TYPES:
+                self._open_calls.add(block.id)
                 self.calls.add_call(at, block, native_meta(record))
             case kind if kind.endswith("_tool_result"):
+                self._open_calls.discard(block.tool_use_id)
                 self.calls.add_result(at, block, record, native_meta(record))
             case "fallback":
                 title = f"The answer comes from {_model(block.to)} in place of {_model(block.from_)}"
@@ -132,16 +139,15 @@ class Session:
 
     def _stop(self, at: float, message: Message, content: Sequence[Block]) -> None:
         last = content[-1].type if content else ""
-        self._is_thinking_last = last == "thinking"
         stopped = STOPS.get(message.stop_reason or "")
         if stopped is not None and last == "text":
             # A message that stops by itself ends with text; thoughts are on lines of their own before it.
             self.runs.end(at, stopped)
         elif stopped is None and message.stop_reason is None and last == "text":
             # Older versions have no stop reason. If nothing follows, this was the last text.
-            self.runs.progress("end_turn")
+            self.runs.progress(at, "end_turn")
         else:
-            self.runs.progress(stopped)
+            self.runs.progress(at, stopped)
 
     def _synthetic(self, at: float, record: Record, content: Sequence[Block]) -> None:
         """Add a message that Claude Code itself wrote: the model's provider refused, or no answer was needed."""
@@ -155,6 +161,7 @@ class Session:
 
     def _begin_unprompted_run(self, at: float, record: Record) -> None:
         """Begin a run without a prompt: a slash command started it, or a notification of a background task."""
+        self._open_calls.clear()
         if self._command is not None:
             command_at, command, text = self._command
             self._command = None
@@ -170,7 +177,6 @@ class Session:
 
     def user(self, at: float, record: Record, *, rewound_to: str | None = None) -> None:
         content = decode_blocks(decode_message(record.message).content)
-        self._is_thinking_last = False
         if record.permission_mode is not None:
             self.settings.mode(at, record.permission_mode)
         results = [block for block in content if block.type == "tool_result"]
@@ -183,12 +189,16 @@ class Session:
         elif len(results) < len(content):
             texts = [block for block in content if block.type != "tool_result"]
             if results and prompt_of(record, texts):
-                self.runs.progress("end_turn")  # sent with an answer to a permission request: the run was not stopped
+                self.runs.progress(
+                    at, "end_turn"
+                )  # sent with an answer to a permission request: the run was not stopped
             self._handle_user_text(at, record, texts, rewound_to)
 
     def _result(self, at: float, block: Block, record: Record) -> None:
         output = self.calls.add_result(at, block, record, native_meta(record))
-        self.runs.progress(None)
+        self._is_prompt_last = False
+        self._open_calls.discard(block.tool_use_id)
+        self.runs.progress(at, None)
         if output is not None and output.agent_id is not None:
             is_running = output.status in ("async_launched", "running")
             self.report_sub_agent(
@@ -203,10 +213,15 @@ class Session:
         parsed = join_user_texts([parse_user_text(block.text) for block in content if block.type == "text"])
         if parsed.interrupted:
             self._interrupted(at, record)
+        if parsed.notice:
+            self.report(at, record, "warning", parsed.notice)
+            self._injected = record
+        if parsed.stopped:
+            self.runs.end(at, "cancelled")
         for task in parsed.tasks:
             self._handle_task(at, record, task)
         if parsed.command:
-            self.runs.settle(at)
+            self.runs.settle()
         prompt = prompt_of(record, content)
         if prompt:
             self._begin_prompt(at, record, prompt, {"rewoundTo": rewound_to, "origin": parsed.injected or None})
@@ -220,11 +235,31 @@ class Session:
         self._injected = None
         self._is_output_hidden = False
         if extras.get("rewoundTo") is not None and not self.runs.would_end:
-            self.runs.end(at, "cancelled")  # by going back, the user gave up the answer
-        self.runs.settle(at)
+            self.runs.give_up()  # by going back, the user gave up the answer
+        self.runs.settle()
         meta = native_meta(record)
         meta["native"] |= {key: value for key, value in extras.items() if value is not None}
         self.runs.begin(at, record.uuid or "", prompt, meta)
+        self._is_prompt_last = True
+        self._open_calls.clear()
+
+    def attach(self, at: float, record: Record, link: ResourceLink) -> None:
+        """Add a file, folder or resource that the user named in the last prompt (`@README.md`).
+
+        After a compaction Claude Code attaches files by itself: these do not follow a prompt.
+        """
+        if self._is_prompt_last and self.runs.is_running:
+            meta = native_meta(record)
+            meta["native"]["attachment"] = True
+            self.frames.update(at, UserMessageChunk(content=link, message_id=record.uuid, meta=meta))
+
+    def report(self, at: float, record: Record, severity: NoticeSeverity, text: str, title: str = "") -> None:
+        """Report words of Claude Code itself. Without a title, the first line of the text is the title."""
+        if not title:
+            title, _, text = text.strip().partition("\n")
+        text = text.strip()
+        notice = Notice(severity=severity, title=title, description=text or None, meta=native_meta(record))
+        self.frames.update(at, notice)
 
     def handle_queued(self, at: float, record: Record, content: Sequence[Block]) -> None:
         """Add a text that the user typed during a run, and that has no record of its own."""
@@ -235,6 +270,7 @@ class Session:
         if not prompt:
             self._injected = record
         elif self.runs.is_running:
+            self.runs.touch(at)
             for piece in prompt:
                 self.frames.update(
                     at, UserMessageChunk(content=piece, message_id=record.uuid, meta=native_meta(record))
@@ -263,8 +299,9 @@ class Session:
             self._flush_command()
             meta = native_meta(record)
             meta["native"]["local"] = True
-            text = f"```console\n$ {parsed.shell}\n```" if parsed.shell else parsed.output
-            self.frames.update(at, AgentMessageChunk(content=TextContent(text=text), message_id=record.uuid, meta=meta))
+            chunk = UserMessageChunk if parsed.shell else AgentMessageChunk
+            content = TextContent(text=f"!{parsed.shell}" if parsed.shell else parsed.output)
+            self.frames.update(at, chunk(content=content, message_id=record.uuid, meta=meta))
         return bool(parsed.command or parsed.output or parsed.shell)
 
     def _flush_command(self) -> None:
@@ -327,19 +364,20 @@ class Session:
 
     def end_turn(self, at: float) -> None:
         """End the run, because Claude Code recorded the end of the turn."""
-        if not self.runs.would_end:
-            self.runs.progress("end_turn")
-        self.runs.settle(at)
+        self.runs.end_turn(at)
 
-    def on_stop_hook(self, at: float) -> None:
-        """End the run at a stop hook. If the hook made the model go on, a run without a prompt follows."""
-        if self.runs.would_end or self._is_thinking_last:
-            self.end_turn(at)
+    def on_stop_hooks(self, at: float) -> None:
+        """End the run after its stop hooks. If a hook made the model go on, a run without a prompt follows.
+
+        While a call has no result, the hooks are those of a sub-agent.
+        """
+        if self.runs.would_end or not self._open_calls:
+            self.runs.end_turn(at)
 
     def finish(self, at: float) -> None:
         self._flush_command()
         self.calls.finish(at)
-        self.runs.settle(at)
+        self.runs.settle()
 
 
 def _model(value: Any) -> str:

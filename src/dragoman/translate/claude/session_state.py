@@ -1,7 +1,7 @@
 """The runs of a Claude session (`Runs`), with their tokens, and its `Settings`.
 
-A transcript seldom says that a run has ended. Its end is the last text of a message that stopped by itself, an
-interruption, an error, or else the next prompt.
+A transcript does not always say that a run has ended. Its end is the last text of a message that stopped by itself,
+the summary of stop hooks, the duration of a turn, an interruption, an error, or else its last record.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from dragoman.errors import INTERNAL_ERROR
 from dragoman.translate.claude.records import Tokens
 from dragoman.translate.frames import INTERRUPTED, RunFrames, SessionFrames, config_options
+from dragoman.wire.dialect import MessageTokens
 from dragoman.wire.messages import RpcError
 from dragoman.wire.vocabulary import (
     ContentBlock,
@@ -34,12 +37,21 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
+class _Spent(msgspec.Struct, frozen=True, gc=False):
+    """The tokens of a message, with its model and the id of its first record."""
+
+    model: str
+    record_id: str
+    tokens: Tokens
+
+
 class Runs(RunFrames):
     def __init__(self, frames: SessionFrames) -> None:
         super().__init__(frames)
         self._stop_reason: StopReason | None = None  # of the run, if nothing more comes of it
-        self._tokens: dict[str, tuple[str, Tokens]] = {}  # by message: its model and tokens
-        self._previous_tokens: dict[str, tuple[str, Tokens]] = {}  # the same, of the run before
+        self._last_at = 0.0  # time of the run's last record
+        self._spent: dict[str, _Spent] = {}  # by message
+        self._previously_spent: dict[str, _Spent] = {}  # the same, of the run before
 
     @property
     def would_end(self) -> bool:
@@ -49,46 +61,75 @@ class Runs(RunFrames):
     def begin(self, at: float, uuid: str, prompt: Sequence[ContentBlock], meta: dict[str, Any]) -> None:
         """Begin a run. The prompt is empty if nobody asked, as when a background task has ended."""
         self._stop_reason = None
-        self._previous_tokens, self._tokens = self._tokens, {}
+        self._last_at = at
+        self._previously_spent, self._spent = self._spent, {}
         self._begin(at, uuid, prompt, meta)
 
-    def progress(self, stop_reason: StopReason | None) -> None:
+    def progress(self, at: float, stop_reason: StopReason | None) -> None:
         """Take note of a record of the model or a tool; `stop_reason` if the run may end with it."""
         self._stop_reason = stop_reason
+        self.touch(at)
 
-    def add_tokens(self, message_id: str, model: str, tokens: Tokens) -> None:
+    def touch(self, at: float) -> None:
+        """Take note of a record of the run that says nothing about its end."""
+        self._last_at = max(self._last_at, at)
+
+    def add_tokens(self, message_id: str, record_id: str, model: str, tokens: Tokens) -> None:
         """Add the tokens of a message. Each of its lines repeats them; if they differ, the last line has the most.
 
         A prompt may come between the lines of a message: the tokens belong to the run in which the message began.
         """
-        if message_id in self._previous_tokens:
+        if message_id in self._previously_spent:
             return
-        previous = self._tokens.get(message_id)
-        if previous is None or tokens.total >= previous[1].total:
-            self._tokens[message_id] = (model, tokens)
+        previous = self._spent.get(message_id)
+        if previous is None:
+            self._spent[message_id] = _Spent(model, record_id, tokens)
+        elif tokens.total >= previous.tokens.total:
+            self._spent[message_id] = _Spent(model, previous.record_id, tokens)
 
-    def settle(self, at: float) -> None:
-        """End the run, because no more records of it can come: normally, or as interrupted."""
+    def settle(self) -> None:
+        """End the run with its last record, because no more of them can come: normally, or as interrupted."""
         if self._stop_reason is not None:
-            self.end(at, self._stop_reason)
+            self.end(self._last_at, self._stop_reason)
         else:
-            self.fail(at, INTERRUPTED)
+            self.fail(self._last_at, INTERRUPTED)
+
+    def give_up(self) -> None:
+        """End the run with its last record, as cancelled."""
+        self.end(self._last_at, "cancelled")
+
+    def end_turn(self, at: float) -> None:
+        """End the run, because the file says that the turn has ended."""
+        self.end(at, self._stop_reason or "end_turn")
 
     def end(self, at: float, reason: StopReason) -> None:
-        self._answer(at, PromptResponse(stop_reason=reason, meta=self._meta()), self._usage())
+        self._end(at, PromptResponse(stop_reason=reason, meta=self._meta()))
 
     def fail(self, at: float, error: RpcError) -> None:
-        self._answer(at, error, self._usage())
+        self._end(at, error)
+
+    def _end(self, at: float, answer: PromptResponse | RpcError) -> None:
+        messages = [
+            MessageTokens(
+                spent.record_id,
+                spent.tokens.input_tokens or 0,
+                spent.tokens.output_tokens or 0,
+                spent.tokens.cache_read_input_tokens,
+                spent.tokens.cache_creation_input_tokens,
+            )
+            for spent in self._spent.values()
+        ]
+        self._answer(at, answer, self._usage(), messages, is_timed=at > 0)
 
     def _usage(self) -> Usage | None:
-        all_tokens = [tokens for _, tokens in self._tokens.values()]
+        all_tokens = [spent.tokens for spent in self._spent.values()]
         return _sum(all_tokens) if all_tokens else None
 
     def _meta(self) -> dict[str, Any] | None:
         """Return the tokens of each model, if there were several."""
         by_model: dict[str, list[Tokens]] = {}
-        for model, tokens in self._tokens.values():
-            by_model.setdefault(model, []).append(tokens)
+        for spent in self._spent.values():
+            by_model.setdefault(spent.model, []).append(spent.tokens)
         if len(by_model) < 2:
             return None
         return {"native": {"usage": {model: _sum(tokens) for model, tokens in by_model.items()}}}
@@ -124,8 +165,8 @@ _MODE_NAMES: Final = {
     "bypassPermissions": "Bypass permissions",
 }
 
-# Tokens of a model's context window. Transcripts do not say which one a model has: the large one is in its name, or it
-# uses more than the small one.
+# Tokens of a model's context window. Transcripts do not say which one a model has, so this is a guess: the large one if
+# its name says so, or once it has used more than the small one.
 _WINDOW_TOKENS: Final = 200_000
 _LARGE_WINDOW_TOKENS: Final = 1_000_000
 
@@ -144,6 +185,7 @@ class Settings:
         self._title: str | None = None
         self._used: tuple[str, int] | None = None  # the model, and the tokens of its context
         self._cost: float | None = None
+        self._large_models: set[str] = set()  # models that have used more than the small window
 
     def mode(self, at: float, mode: str) -> None:
         if mode == self._mode:
@@ -182,9 +224,13 @@ class Settings:
         if self._used is None:
             return  # the cost is reported with the first context size
         model, used = self._used
-        size = _LARGE_WINDOW_TOKENS if "1m" in model or used > _WINDOW_TOKENS else _WINDOW_TOKENS
+        if "1m" in model or used > _WINDOW_TOKENS:
+            self._large_models.add(model)
+        size = _LARGE_WINDOW_TOKENS if model in self._large_models else _WINDOW_TOKENS
         cost = Cost(amount=self._cost, currency="USD") if self._cost is not None else None
-        self._frames.update(at, UsageUpdate(used=used, size=size, cost=cost, meta={**meta, "_claude/model": model}))
+        native = {**meta.get("native", {}), "isSizeGuessed": True}
+        meta = {**meta, "native": native, "_claude/model": model}
+        self._frames.update(at, UsageUpdate(used=used, size=size, cost=cost, meta=meta))
 
     def _emit_options(self, at: float) -> None:
         mode_name = _MODE_NAMES.get(self._mode or "", self._mode or "")

@@ -24,7 +24,7 @@ from dragoman.translate.frames import native_frame
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingMap, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import DECODE_ERRORS
-from dragoman.wire.vocabulary import Notice, RunningStateUpdate
+from dragoman.wire.vocabulary import NoticeSeverity, RunningStateUpdate
 
 # The way from a record to the message before it has one step, and one more for each record that is before its parent in
 # the file. The limit ends the search among records that name each other as their parents.
@@ -85,28 +85,39 @@ _BOOKKEEPING: Final = frozenset(
 _MESSAGE_TYPES: Final = frozenset({"user", "assistant"})
 _QUIET_SYSTEM: Final = frozenset(
     {
-        "", "away_summary", "bridge_status", "microcompact_boundary", "informational", "memory_saved", "agents_killed",
+        "", "bridge_status", "microcompact_boundary", "informational", "memory_saved", "agents_killed",
         "permission_retry", "api_metrics", "scheduled_task_fire", "file_snapshot", "thinking",
     }
 )  # fmt: skip
 _QUIET_ATTACHMENTS: Final = frozenset(
     {
         "hook_success", "task_reminder", "hook_additional_context", "edited_text_file", "deferred_tools_delta",
-        "skill_listing", "mcp_instructions_delta", "command_permissions", "nested_memory", "hook_system_message",
-        "diagnostics", "agent_listing_delta", "auto_mode", "file", "hook_non_blocking_error", "date_change",
-        "hook_cancelled", "hook_blocking_error", "opened_file_in_ide", "plan_mode_exit", "ultra_effort_enter",
-        "goal_status", "compact_file_reference", "directory", "plan_mode", "selected_lines_in_ide", "todo_reminder",
-        "environment", "model", "session_context", "date", "remote_session_change", "prompt_snapshot",
-        "total_tokens_reminder", "already_read_file", "pdf_reference", "edited_image_file", "mcp_resource",
-        "relevant_memories", "current_session_memory", "dynamic_skill", "skill_discovery", "invoked_skills",
-        "output_style", "structured_output", "plan_mode_reentry", "plan_file_reference", "verify_plan_reminder",
-        "auto_mode_exit", "ultra_effort_exit", "ultrathink_effort", "critical_system_reminder", "compaction_reminder",
-        "context_efficiency", "token_usage", "output_token_usage", "budget_usd", "max_turns_reached", "agent_mention",
+        "skill_listing", "mcp_instructions_delta", "command_permissions", "nested_memory", "diagnostics",
+        "agent_listing_delta", "auto_mode", "date_change", "opened_file_in_ide", "plan_mode_exit", "ultra_effort_enter",
+        "goal_status", "compact_file_reference", "plan_mode", "selected_lines_in_ide", "todo_reminder", "environment",
+        "model", "session_context", "date", "remote_session_change", "prompt_snapshot", "total_tokens_reminder",
+        "edited_image_file", "relevant_memories", "current_session_memory", "dynamic_skill", "skill_discovery",
+        "invoked_skills", "output_style", "structured_output", "plan_mode_reentry", "plan_file_reference",
+        "verify_plan_reminder", "auto_mode_exit", "ultra_effort_exit", "ultrathink_effort", "critical_system_reminder",
+        "compaction_reminder", "context_efficiency", "token_usage", "output_token_usage", "budget_usd", "agent_mention",
         "task_status", "team_context", "teammate_mailbox", "teammate_shutdown_batch", "async_hook_response",
-        "hook_error_during_execution", "hook_stopped_continuation", "hook_permission_decision", "companion_intro",
-        "workflow_keyword_request",
+        "hook_permission_decision", "companion_intro", "workflow_keyword_request",
     }
 )  # fmt: skip
+# Levels of Claude Code's own messages that are shown; others are about its work.
+_SHOWN_LEVELS: Final[dict[str | None, NoticeSeverity]] = {"warning": "warning", "error": "error"}
+# Files, folders and resources that the user named in a prompt.
+_NAMED_FILES: Final = frozenset({"file", "directory", "already_read_file", "pdf_reference", "mcp_resource"})
+# Reports of hooks and limits, which Claude Code shows: the severity, and the title.
+_REPORTS: Final[dict[str, tuple[NoticeSeverity, str]]] = {
+    "hook_system_message": ("info", "Message of the hook {hook}"),
+    "hook_non_blocking_error": ("warning", "The hook {hook} failed"),
+    "hook_error_during_execution": ("warning", "The hook {hook} failed"),
+    "hook_cancelled": ("warning", "The hook {hook} was cancelled"),
+    "hook_blocking_error": ("warning", "The hook {hook} objected"),
+    "hook_stopped_continuation": ("warning", "The hook {hook} ended the run"),
+    "max_turns_reached": ("warning", "The limit of turns was reached"),
+}
 _PROGRESS: Final = frozenset(
     {"bash_progress", "agent_progress", "mcp_progress", "waiting_for_task", "query_update", "search_results_received"}
 )
@@ -269,12 +280,17 @@ class ClaudeTranslator:
             case "turn_duration":
                 session.end_turn(self._at)
             case "stop_hook_summary":
-                session.on_stop_hook(self._at)
+                if errors := records.decode_texts(record.hook_errors):
+                    session.report(self._at, record, "warning", errors, "A stop hook failed")
+                session.on_stop_hooks(self._at)
+            case "away_summary":
+                session.report(self._at, record, "info", records.decode_text(record.content), "Recap")
             case "compact_boundary":
                 session.report_compaction(self._at, record)
             case "local_command":
                 session.handle_local_command(self._at, record, records.decode_text(record.content))
             case "api_error":
+                session.runs.touch(self._at)
                 self._notice(session, record, "warning", "The model's provider answered with an error; trying again")
             case "model_refusal_fallback":
                 self._notice(session, record, "info", "The model refused; another one answers")
@@ -285,15 +301,23 @@ class ClaudeTranslator:
             case subtype:
                 if subtype not in _QUIET_SYSTEM:
                     self._add_unknown(session, f"system/{subtype}", text)
+                elif record.level in _SHOWN_LEVELS and (words := records.plain_text(record.content)):
+                    session.report(self._at, record, _SHOWN_LEVELS[record.level], words)
 
-    def _notice(self, session: Session, record: Record, severity: str, title: str) -> None:
-        text = records.decode_text(record.content)
-        session.frames.update(self._at, Notice(severity=severity, title=text or title, meta=native_meta(record)))
+    def _notice(self, session: Session, record: Record, severity: NoticeSeverity, title: str) -> None:
+        session.report(self._at, record, severity, "", records.decode_text(record.content) or title)
 
     def _attachment(self, session: Session, record: Record, text: bytes) -> None:
         attachment = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
         if attachment.type == "queued_command":
             session.handle_queued(self._at, record, records.decode_blocks(attachment.prompt))
+        elif attachment.type in _NAMED_FILES:
+            if link := records.link_to(attachment):
+                session.attach(self._at, record, link)
+        elif attachment.type in _REPORTS:
+            severity, title = _REPORTS[attachment.type]
+            title = title.format(hook=attachment.hook_name or "of the user")
+            session.report(self._at, record, severity, records.report_text(attachment), title)
         elif attachment.type not in _QUIET_ATTACHMENTS:
             self._add_unknown(session, f"attachment/{attachment.type}", text)
 

@@ -161,6 +161,8 @@ class EchoFilter:
         return unmatched
 
 
+# The phase of the last message of a turn; those before it are commentary.
+_FINAL_ANSWER: Final = "final_answer"
 # Names the memories that the model used; Codex does not show it.
 _HIDDEN: Final = re.compile(r"<oai-mem-citation>.*?(?:</oai-mem-citation>|\Z)", re.DOTALL)
 # The id of the last message of every review, in versions that give it an id.
@@ -201,7 +203,7 @@ class Messages:
         message_id = None if message_id == _REVIEW_MESSAGE_ID else message_id
         if not text or not self._is_new(message_id):
             return
-        self.progress(ref, is_text=True)
+        self.progress(ref, is_text=True, is_final_answer=phase == _FINAL_ANSWER)
         if self.message_echoes.item(whole, around, *parts):
             self._emit_message(ref, message_id, text, phase)
 
@@ -225,10 +227,10 @@ class Messages:
             self.thought_echoes.event(ref, text)
         self._last_thought = text
 
-    def progress(self, ref: RecordRef, *, is_text: bool) -> None:
+    def progress(self, ref: RecordRef, *, is_text: bool, is_final_answer: bool = False) -> None:
         """Take note that the model produced something."""
         self.flush_assumed_prompt()
-        self._runs.progress(ref, is_text=is_text)
+        self._runs.progress(ref, is_text=is_text, is_final_answer=is_final_answer)
 
     def end_review(self) -> None:
         """Report the thoughts of a review before its result. In most versions only events have them."""

@@ -46,6 +46,12 @@ _IGNORED_EVENTS: Final = frozenset({"dynamic_tool_call_request", "thread_goal_up
 _PROGRESS_SUFFIXES: Final = ("_begin", "_delta")
 _IGNORED_TURN_ITEMS: Final = frozenset({"HookPrompt", "Sleep", "clock.sleep"})
 
+# Events that belong to the run that is active. The others may come between runs, before the next prompt.
+_RUN_EVENTS: Final = frozenset(
+    {"agent_message", "agent_reasoning", "agent_reasoning_raw_content", "error", "stream_error", "exited_review_mode"}
+)
+_RUN_EVENT_SUFFIX: Final = "_end"
+
 # The source of a command that the user ran: it has a turn, but neither a prompt nor an answer.
 _USER_SHELL: Final = msgspec.Raw(b'"user_shell"')
 
@@ -77,6 +83,8 @@ class Session:
     # -- the model's history
 
     def item(self, ref: RecordRef, item: records.Payload) -> bool:
+        if item.role not in ("user", "developer"):
+            self.runs.touch(ref)
         match item.type:
             case "message" | "":
                 if item.role == "assistant":
@@ -137,6 +145,8 @@ class Session:
     # -- events
 
     def event(self, ref: RecordRef, event: records.Payload) -> bool:
+        if event.type in _RUN_EVENTS or event.type.endswith(_RUN_EVENT_SUFFIX):
+            self.runs.touch(ref)
         match event.type:
             case "token_count":
                 if event.info is not None:
@@ -223,6 +233,8 @@ class Session:
     # -- items
 
     def _handle_item(self, ref: RecordRef, item: records.Item) -> bool:
+        if item.type != "UserMessage":
+            self.runs.touch(ref)
         match item.kind if item.type == "Extension" else item.type:
             case "UserMessage":
                 self.messages.prompt(ref, content_blocks(records.parts(item.content)))
@@ -301,7 +313,7 @@ class Session:
 
     def finish(self, ref: RecordRef) -> None:
         self._end_turn(ref)
-        self.runs.settle(ref)
+        self.runs.settle()
 
     def _emit_if_changed(self, ref: RecordRef, update: SessionUpdate | None) -> None:
         if update is not None:

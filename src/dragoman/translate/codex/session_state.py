@@ -1,7 +1,7 @@
 """The runs of a Codex thread (`Runs`), with their tokens and titles, and its `Settings`.
 
-Since about 0.100 a transcript says where turns begin and end. Before that, a run ends with the next prompt:
-successfully if the model's last record was text, else it was interrupted.
+Since about 0.100 a transcript says where turns begin and end. Before that, and where the end of a turn is missing, a
+run ends with its last record: successfully if that was the model's final answer, else it was interrupted.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Runs(RunFrames):
     def __init__(self, frames: SessionFrames, name: str | None) -> None:
         """`name`: the one that a person gave the thread."""
         super().__init__(frames)
+        self._last_ref = RecordRef(0.0, None, 0)  # the run's last record
         self._is_text_last = False  # the model's last record was text
+        self._is_final_answer_last = False  # and a text that the model marked as its final answer
         self._error: RpcError | None = None  # that the run will end with
         self._first_prompt = ""  # the first one with text
         self._name = name
@@ -116,7 +118,7 @@ class Runs(RunFrames):
 
     def start_turn(self, ref: RecordRef) -> None:
         if self.in_turn:
-            self.settle(ref)
+            self.settle()
         self.in_turn = self.has_turn_events = True
 
     def end_turn(self, ref: RecordRef, model: str | None) -> None:
@@ -135,30 +137,38 @@ class Runs(RunFrames):
             for block in prompt:
                 self._frames.update(ref.at, UserMessageChunk(content=block, message_id=message_id, meta=meta))
             return
-        self.settle(ref)
+        self.settle()
         self._start_run(ref, prompt, meta)
 
-    def progress(self, ref: RecordRef, *, is_text: bool) -> None:
+    def progress(self, ref: RecordRef, *, is_text: bool, is_final_answer: bool = False) -> None:
         """Take note that the model produced something. Without a prompt, begin a run that has none."""
         if self.in_turn and not self.is_running:
             self._start_run(ref, (), ref.meta(origin="codex"))
         self._is_text_last = is_text
+        self._is_final_answer_last = is_final_answer
+        self.touch(ref)
+
+    def touch(self, ref: RecordRef) -> None:
+        """Take note of a record of the run that says nothing about its end."""
+        if ref.at >= self._last_ref.at:
+            self._last_ref = ref
 
     def _start_run(self, ref: RecordRef, prompt: Sequence[ContentBlock], meta: dict[str, Any]) -> None:
-        self._is_text_last = False
+        self._last_ref = ref
+        self._is_text_last = self._is_final_answer_last = False
         self._error = None
         if not self._first_prompt:
             self._first_prompt = " ".join(block.text for block in prompt if isinstance(block, TextContent))
         self._begin(ref.at, ref.offset, prompt, meta)
 
-    def settle(self, ref: RecordRef) -> None:
-        """End the run, because no more records of it can come: as an error, a success or an interruption."""
+    def settle(self) -> None:
+        """End the run with its last record, because no more can come: as an error, a success or an interruption."""
         if self._error is not None:
-            self._fail(ref, self._error)
-        elif self._is_text_last and not self.has_turn_events:
-            self.end(ref, "end_turn", None)
+            self._fail(self._last_ref, self._error)
+        elif self._is_final_answer_last or (self._is_text_last and not self.has_turn_events):
+            self.end(self._last_ref, "end_turn", None)
         else:
-            self._fail(ref, INTERRUPTED)
+            self._fail(self._last_ref, INTERRUPTED)
 
     def set_error(self, message: str, info: Any) -> None:
         """Remember the error that the run will end with."""
@@ -168,12 +178,12 @@ class Runs(RunFrames):
         if self.is_running:
             self._emit_first_title(ref)
             answer = PromptResponse(stop_reason=reason, meta=ref.meta(model=model))
-            self._answer(ref.at, answer, self._tokens.take_spent())
+            self._answer(ref.at, answer, self._tokens.take_spent(), is_timed=ref.stamp is not None)
 
     def _fail(self, ref: RecordRef, error: RpcError) -> None:
         if self.is_running:
             self._emit_first_title(ref)
-            self._answer(ref.at, error, self._tokens.take_spent())
+            self._answer(ref.at, error, self._tokens.take_spent(), is_timed=ref.stamp is not None)
             self._error = None
 
     # -- tokens and titles

@@ -64,6 +64,36 @@ def count_amounts(fold: BoundedFold) -> Amounts:
     )
 
 
+class _Spent(msgspec.Struct, frozen=True, gc=False):
+    usage: acp.Usage | None = None
+
+
+class _Failure(msgspec.Struct, frozen=True, gc=False):
+    data: _Spent | None = None
+
+
+class _RunAnswer(msgspec.Struct, frozen=True, gc=False):
+    """The answer to a prompt, as far as it has tokens."""
+
+    result: _Spent | None = None
+    error: _Failure | None = None
+
+
+def count_provisional(frames: Sequence[bytes]) -> Amounts:
+    """Count the tokens in the provisional frames of a session that are not folded."""
+    amounts = Amounts()
+    for frame in frames:
+        answer = msgspec.json.decode(frame, type=_RunAnswer)
+        spent = answer.result or (answer.error.data if answer.error is not None else None)
+        if spent is not None and (usage := spent.usage) is not None:
+            amounts += Amounts(
+                input_tokens=usage.input_tokens,
+                cached_tokens=usage.cached_read_tokens or 0,
+                output_tokens=usage.output_tokens,
+            )
+    return amounts
+
+
 class Tokens(msgspec.Struct, frozen=True, gc=False):
     input: int = 0
     cached: int = 0

@@ -4,24 +4,25 @@ One conversation is one session, and a deleted session stays deleted (`ImportPol
 agent's own id, which is the transcript's, and by the ids that it had before. A sub-agent goes the way of the session
 that started it: if Dragoman ran that one, it recorded the sub-agent's work too.
 
-Frames that came from the transcript before are left out, each as often as the journal has it (`SessionDedup`). Of a
-session that Dragoman ran, everything is left out until somebody prompts the agent elsewhere, after the last exchange
-that Dragoman recorded: from then on all of it is new.
+Frames that came from the transcript before are left out, each as often as the journal has it (`SessionDedup`).
+Provisional frames do not count: they are withdrawn when the transcript goes on. Of a session that Dragoman ran,
+everything is left out until somebody prompts the agent elsewhere, after the last exchange that Dragoman recorded: from
+then on all of it is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from dragoman.journal.entry import Cursor, Entry, read_message
+from dragoman.journal.entry import CONNECTION_PREFIX, Cursor, Entry, provisional_group, read_message, without_mark
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Journal
 from dragoman.journal.session_record import SessionRecord
-from dragoman.translate.ingest.bounded_fold import BoundedFold, count_amounts
+from dragoman.translate.ingest.bounded_fold import BoundedFold, count_amounts, count_provisional
 from dragoman.translate.scratch import Scratch, SpillingMap, digest
 from dragoman.wire.messages import Message, Request
 
@@ -29,9 +30,6 @@ from dragoman.wire.messages import Message, Request
 RAN_HERE: Final = "Dragoman ran this session and recorded it"
 SESSION_DELETED: Final = "the session was deleted here"
 SESSION_OPEN: Final = "a process has the session open"
-
-# The ids of connections that stand for transcripts begin with this.
-CONNECTION_PREFIX: Final = "import-"
 
 _SESSION_ID_LENGTH: Final = 12  # as long as the ids of sessions that Dragoman runs
 
@@ -110,10 +108,14 @@ class SessionDedup:
         self.record = SessionRecord(session_id, self.fold)
         self.cursor: Cursor | None = None  # after the last frame of the journal that was seen
         self.has_changed = False
+        self.needs_rebuild = False  # the journal's rows contain provisional frames that were withdrawn
         self._is_live = is_live
         self._scratch = scratch
         # By digest: how often the journal has the frame. None while the journal has none.
         self._frame_counts: SpillingMap[int] | None = None
+        self._last_key: bytes | None = None  # digest of the last frame that the journal has from a transcript
+        self._has_last_frame = True  # the file has that frame, or more
+        self._has_stored_end = False  # the journal's last frames are provisional
         self._last_recorded = 0.0 if is_live else None  # time of the last exchange; None if Dragoman did not run it
         self._unanswered_prompts = 0
         self._is_continued_elsewhere = not is_live  # the transcript has come to what Dragoman did not record
@@ -121,7 +123,7 @@ class SessionDedup:
 
     def reset_changes(self) -> None:
         """Count what comes from here on as new."""
-        self.amounts_before = count_amounts(self.fold)
+        self.amounts_before = count_amounts(self.fold) + count_provisional(self.record.provisional_frames)
         self.is_new = not self.record.position
         self.has_changed = False
 
@@ -153,17 +155,40 @@ class SessionDedup:
         if not count:
             return False
         self._frame_counts.put(key, count - 1)
+        if key == self._last_key and count == 1:
+            self._has_last_frame = True
         return True
+
+    def add_entry(self, entry: Entry) -> None:
+        """Add an entry that the journal does not have."""
+        if self._has_stored_end:
+            self._has_stored_end, self.needs_rebuild = False, True
+        self.record.add(entry, read_message(entry))
+        self.has_changed = self._has_last_frame = True
+
+    def accepts_end(self, frames: Sequence[bytes]) -> bool:
+        """Return True if the provisional frames at the end of the transcript are to be added.
+
+        Not those of an older copy of it: the journal knows how the session went on. And not those that it has.
+        """
+        if not self._is_continued_elsewhere or not self._has_last_frame:
+            return False
+        return self.has_changed or frames != [without_mark(frame) for frame in self.record.provisional_frames]
 
     def load_entry(self, entry: Entry) -> None:
         """Add an entry of the journal."""
         message = read_message(entry)
         self.record.add(entry, message)
+        if provisional_group(entry) is not None:
+            self._has_stored_end = True
+            return
         if entry.origin in ("import", "host"):
             if self._frame_counts is None:
                 self._frame_counts = SpillingMap(self._scratch)
             key = digest(entry.kind.encode(), entry.frame)
             self._frame_counts.put(key, (self._frame_counts.get(key) or 0) + 1)
+            if entry.origin == "import":
+                self._last_key, self._has_last_frame, self._has_stored_end = key, False, False
         if entry.kind in _CONVERSATION_KINDS and self._was_recorded_live(entry):
             self._load_exchange(entry, message)
 
@@ -193,7 +218,7 @@ async def load_dedup(journal: Journal, session_id: str, scratch: Scratch, *, is_
         for entry in page.entries:
             dedup.load_entry(entry)
         dedup.cursor = page.cursor
-        dedup.record.take()  # the journal has these rows
+        dedup.record.drop_changes()
         if len(page.entries) == _PAGE_ENTRIES:
             dedup.fold.release()
     dedup.reset_changes()

@@ -19,9 +19,10 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.journal import notes
-from dragoman.journal.entry import Cursor, Entry, read_message
+from dragoman.journal.entry import Cursor, Entry, mark_provisional
 from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.rows import Usage as UsageRow
 from dragoman.translate.ingest.bounded_fold import count_amounts
 from dragoman.translate.ingest.dedup import (
     RAN_HERE,
@@ -35,6 +36,7 @@ from dragoman.translate.records import valid_time
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.transcript_file import Bookmark, is_compressed, open_transcript, whole_lines
 from dragoman.translate.translator import Frame, Translator, get_provider
+from dragoman.wire.dialect import MessageTokens
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ _NATIVE_PREFIX: Final = "_native/"
 # Frames that come before a conversation begins. Many a file has no others, and is not imported.
 _SETTINGS_KINDS: Final = frozenset(
     {"session/new", "session_info_update", "current_mode_update", "config_option_update", "available_commands_update"}
-    | {"usage_update"}
+    | {"usage_update", "notice"}
 )
 
 # The times in a file are trusted when nobody has written to it for so long: the clock of a running agent may be wrong.
@@ -134,6 +136,7 @@ class FileImport(Generic[SinkT]):
         self._n = self._first_n = position.frames
         self._entries: list[Entry] = []
         self._entries_bytes = 0
+        self._messages: dict[str, MessageTokens] = {}  # of runs that ended since the last report
         self._unknown: Counter[str] = Counter()
         self._last_refusal: str | None = None  # of any session
         self._unread_bytes = 0  # of a last line that is half written
@@ -167,7 +170,7 @@ class FileImport(Generic[SinkT]):
             return False
         self._policy, self._end = policy, end
         self._first_n = self._n
-        self._unknown, self._last_refusal = Counter(), None
+        self._unknown, self._last_refusal, self._messages = Counter(), None, {}
         for _, session in self._loaded_sessions():
             session.reset_changes()
         await self._read(path, on_progress, translator)
@@ -216,8 +219,11 @@ class FileImport(Generic[SinkT]):
                     await yield_to_others()
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
+            ends: dict[str, list[Frame]] = {}  # few frames: of each session, the end of its run
             for frame in translator.finish():
-                await self._add((frame,))
+                ends.setdefault(frame.session_id, []).append(frame)
+            for end_frames in ends.values():
+                await self._add_end(end_frames)
                 if self._is_commit_full:
                     await self._commit(offset)
         if not self._sessions:
@@ -244,6 +250,21 @@ class FileImport(Generic[SinkT]):
                 self._add_entry(session, frame)
             elif frame.session_id not in self._sessions:
                 await self._begin_session(frame)
+
+    async def _add_end(self, frames: Sequence[Frame]) -> None:
+        """Add the frames at the end of one session, as provisional ones: the file may go on after all."""
+        if self._settings is not None:
+            if _SETTINGS_KINDS.issuperset([frame.kind for frame in frames]):
+                return
+            settings, self._settings = self._settings, None
+            await self._add(settings)
+        session = self._sessions.get(frames[0].session_id)
+        if session is None or not session.accepts_end([frame.line for frame in frames]):
+            return
+        group = session.record.position
+        for frame in frames:
+            line = mark_provisional(frame.line, group)
+            self._append(session, msgspec.structs.replace(frame, line=line), "import")
 
     async def _begin_session(self, frame: Frame) -> None:
         """Frames before the `session/new` of their session are added after it."""
@@ -322,13 +343,15 @@ class FileImport(Generic[SinkT]):
             return
         if kind.startswith(_NATIVE_PREFIX):
             self._unknown[msgspec.json.decode(line, type=_Unknown).params.kind] += 1
+        self._append(session, frame, origin)
+
+    def _append(self, session: SessionDedup, frame: Frame, origin: Literal["import", "host"]) -> None:
         self._n += 1
-        record = session.record
-        entry = Entry(self.position.connection_id, record.session_id, self._n, at, origin, kind, line)
-        record.add(entry, read_message(entry))
-        session.has_changed = True
+        at, session_id = self._time_of(frame), session.record.session_id
+        entry = Entry(self.position.connection_id, session_id, self._n, at, origin, frame.kind, frame.line)
+        session.add_entry(entry)
         self._entries.append(entry)
-        self._entries_bytes += len(line)
+        self._entries_bytes += len(frame.line)
 
     def _time_of(self, frame: Frame) -> float:
         return frame.at or valid_time(self._end.modified) or 0.0
@@ -344,7 +367,7 @@ class FileImport(Generic[SinkT]):
         loaded = self._loaded_sessions()
         touched = {native_id: session for native_id, session in loaded if session.record.session_id in session_ids}
         sessions = [*touched.values()]
-        changes = [session.record.take() for session in sessions]
+        changes = self._take_changes(sessions, is_end=end is not None)
         if end is None:  # there is more to come
             for session in sessions:
                 session.fold.release()
@@ -360,6 +383,29 @@ class FileImport(Generic[SinkT]):
         self.position = position
         self._entries, self._entries_bytes = [], 0
         self._sessions.evict(busy=touched)
+
+    def _take_changes(self, sessions: Sequence[SessionDedup], *, is_end: bool) -> list[RowChanges]:
+        """Take the changed rows. The journal itself makes those of a session from which frames were withdrawn."""
+        changes: list[RowChanges] = []
+        for session in sessions:
+            if session.needs_rebuild:
+                session.record.drop_changes()
+                if is_end:
+                    session.record.fold_provisional()
+            else:
+                changes.append(session.record.take())
+        for change in changes:
+            for row in change.puts:
+                if isinstance(row, UsageRow):
+                    self._messages.update((message.message_id, message) for message in row.messages)
+        return changes
+
+    async def rebuild_rows(self) -> None:
+        """Have the journal make the rows that it lacks. Call it when everything is committed."""
+        for _, session in self._loaded_sessions():
+            if session.needs_rebuild:
+                await self._journal.session(session.record.session_id)
+                session.needs_rebuild = False
 
     def report(self) -> ImportedFile:
         new: list[str] = []
@@ -381,6 +427,7 @@ class FileImport(Generic[SinkT]):
             grown=grown,
             frames=self._n - self._first_n,
             amounts=amounts,
+            messages=[*self._messages.values()],
             unknown=dict(self._unknown),
             skipped=skipped,
             left=self._unread_bytes,
@@ -397,7 +444,7 @@ class _Params(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def parent_id(self) -> str | None:
-        """The agent's id of the session that this one is a sub-agent of."""
+        """The agent's id of the session that this one is a sub-agent of; empty if it is not known."""
         parents = [link.parent_session_id for link in self.meta.values()]
         return next((parent for parent in parents if parent is not None), None)
 

@@ -6,8 +6,9 @@ is committed with its frames: a file that has not changed since is not opened.
 
 A watcher may have the importer remember some files that are being written: of these only the added lines are read.
 
-An unfinished run of a transcript is ended when nobody has written to the file for a while. If the file grows after all,
-its next runs are imported like any others.
+An unfinished run of a transcript is ended when nobody has written to the file for a while. The frames that do so are
+provisional: if the file grows after all, they are withdrawn, and the run goes on. So the sessions of a journal do not
+depend on when their files were imported.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ from typing import IO, Final, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.journal.entry import Cursor
+from dragoman.journal.entry import CONNECTION_PREFIX, Cursor
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, TranscriptPosition
 from dragoman.translate.discover import Transcript, detect_provider, name_format
 from dragoman.translate.ingest.dedup import (
-    CONNECTION_PREFIX,
     SESSION_DELETED,
     SESSION_OPEN,
     ImportPolicy,
@@ -213,6 +213,9 @@ class _WorkerFile:
 
     def writes_to(self, session_id: str) -> bool:
         return session_id in self._sessions
+
+    async def rebuild_rows(self) -> None:
+        """The worker reads only sessions that the journal does not have."""
 
     def report(self) -> ImportedFile:
         return self._report
@@ -461,6 +464,7 @@ class Importer:
         """Other files may be read meanwhile, but none of the same session."""
         try:
             await file.commits.settled()
+            await file.rebuild_rows()
         finally:
             self._uncommitted.remove(file)
         if file.refusal is None:
@@ -472,6 +476,7 @@ class Importer:
     async def _wait_for_writers(self, session_id: str) -> None:
         for file in [file for file in self._uncommitted if file.writes_to(session_id)]:
             await file.commits.over()
+            await file.rebuild_rows()
 
     async def _wait_for_room(self) -> None:
         """Return when there is room in memory for one more file."""

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from dragoman.journal.rows import Session
+from dragoman.wire.dialect import MessageTokens
 
 # A transcript that nobody has written to for so long is taken to be over. A tool may well run for minutes, and seldom
 # for an hour.
@@ -49,6 +50,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     grown: Sequence[str] = ()  # sessions that it had, and that have more now
     frames: int = 0
     amounts: Amounts = Amounts()
+    messages: Sequence[MessageTokens] = ()  # of runs that ended, where the file has the tokens of each message
     unknown: dict[str, int] = {}  # records of unknown kinds, by kind
     skipped: str | None = None
     passing: bool = False  # the reason may be gone next time, though the file stays the same
@@ -71,6 +73,7 @@ class ImportSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarize(reports: Iterable[ImportedFile]) -> ImportSummary:
+    """Add up the reports. A message that several sessions have, because one was forked from another, counts once."""
     files = list(reports)
     unknown: Counter[str] = Counter()
     skipped: dict[str, list[str]] = {}
@@ -84,8 +87,24 @@ def summarize(reports: Iterable[ImportedFile]) -> ImportSummary:
         new=len({session_id for file in files for session_id in file.new}),
         grown=len({session_id for file in files for session_id in file.grown}),
         frames=sum(file.frames for file in files),
-        amounts=sum((file.amounts for file in files), Amounts()),
+        amounts=sum((file.amounts for file in files), Amounts()) - _repeated(files),
         unknown=dict(unknown.most_common()),
         skipped=dict(skipped),
         left=[file.path for file in files if file.left],
     )
+
+
+def _repeated(files: Iterable[ImportedFile]) -> Amounts:
+    """Return the tokens of messages that an earlier file has too."""
+    counted: set[str] = set()
+    repeated = Amounts()
+    for file in files:
+        for message in file.messages:
+            if message.message_id in counted:
+                repeated += Amounts(
+                    input_tokens=message.input_tokens,
+                    cached_tokens=message.cached_read_tokens or 0,
+                    output_tokens=message.output_tokens,
+                )
+        counted.update(message.message_id for message in file.messages)
+    return repeated
