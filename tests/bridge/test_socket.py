@@ -335,6 +335,8 @@ async def test_renaming_forking_closing_and_deleting(server: RealServer, tmp_pat
         assert listed[session_id]["title"] == "Closed"
         assert listed[session_id]["connection"] == "none"
         assert listed[fork["session_id"]]["connection"] == "connected"
+        assert listed[fork["session_id"]]["forked_from"] == session_id
+        assert listed[fork["session_id"]]["title"] == "My title (fork)"
         view = await talk.follow(session_id)
         await talk.call("session.delete", session_id=session_id)
         assert session_id not in {item["id"] for item in (await talk.call("session.list"))["sessions"]}

@@ -75,6 +75,16 @@ async def test_sessions_at_the_same_time_share_one_hub_until_the_last_one_ends(h
         assert sorted(await stored_texts(home)) == ["hello", "plan"]
 
 
+async def test_a_session_that_cannot_be_set_up_leaves_no_entry(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(TIMEOUT_S), nothing_left():
+        with pytest.raises(dragoman.errors.InputError):
+            await run("demo", "hello", cwd=tmp_path, model="gpt")
+        with pytest.raises(dragoman.errors.InputError):
+            async with open_session("demo", cwd=tmp_path, options={"colour": "red"}):
+                pass
+        assert await stored_texts(home) == []
+
+
 async def test_a_session_that_cannot_be_opened_leaves_nothing_open(home: Path, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left():
         with pytest.raises(dragoman.errors.CommandNotFound):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,6 +180,15 @@ async def test_decisions_answers_and_plans_are_included() -> None:
 )
 def test_the_end_of_a_run_is_stated(run: rows.Run, line: str) -> None:
     assert f"\n*{line}*\n" in written(runs=[run])
+
+
+def test_the_time_of_a_run_is_without_the_time_for_answers() -> None:
+    run = rows.Run(id="r1", time=10.0, ended_time=40.0, status="success", stop_reason="end_turn")
+    answer = rows.Permission(
+        id="permission-1", request_id=1, run_id="r1", time=12.0, options=(), decided_by="person", resolved_time=38.0
+    )
+    by_a_rule = msgspec.structs.replace(answer, id="permission-2", time=10.0, decided_by="rule")
+    assert "completed in 4.0 s" in written(runs=[run], permissions=[answer, by_a_rule])
 
 
 def test_figures_that_the_agent_reported_are_stated_and_no_others() -> None:

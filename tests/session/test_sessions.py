@@ -63,6 +63,7 @@ async def test_a_fork_is_a_session_of_its_own() -> None:
         second = await runtime.fork_session(first)
         assert agent.heard[-1].session_id == "session-1"
         assert second.id != first.id
+        assert (first.forked_from, second.forked_from) == (None, first.id)
         assert second.fold.title == "told before the answer"
         results = await asyncio.gather(first.run("go").result(), second.run("go").result())
         assert [result.text for result in results] == ["session-1", "forked"]

@@ -553,6 +553,8 @@ export interface SessionItem {
   parent: string | null;
   /** lists leave it out */
   is_sub_agent: boolean;
+  /** id of the session that this one began as a copy of; it need not be in this journal */
+  forked_from: string | null;
 }
 
 /** A permission or a question that waits for an answer, with its session. */

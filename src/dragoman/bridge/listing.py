@@ -97,6 +97,7 @@ def session_item(
         imported=row.imported,
         agent_session_id=row.agent_session_id,
         parent=row.parent,
+        forked_from=row.forked_from,
         is_sub_agent=is_sub_agent,
     )
 

@@ -21,7 +21,7 @@ import msgspec
 
 from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.config import Config, load, make_home
-from dragoman.errors import DragomanError, InputError, ScopeMissing, SessionBusy, SessionClosed
+from dragoman.errors import CapabilityMissing, DragomanError, InputError, ScopeMissing, SessionBusy, SessionClosed
 from dragoman.host.permission import answer_later
 from dragoman.hub import commands
 from dragoman.hub.commands import FORBIDDEN, Outcome, SentCommand
@@ -29,6 +29,7 @@ from dragoman.hub.identity import HEARTBEAT_S, is_alive, this_process, with_hear
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.hub.scopes import acting_reason, folder_reason, opening_reason, require_admin, session_reason
 from dragoman.journal import journal_path
+from dragoman.journal import notes as journal_notes
 from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
 from dragoman.journal.maintenance import load_record
@@ -37,7 +38,7 @@ from dragoman.journal.rows import DocumentKind
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.search_documents import SearchHits, SearchQuery
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.sessions import descendants, find_session
+from dragoman.journal.sessions import descendants, find_session, fork_title
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.protocol.messages import Scope, includes
 from dragoman.record import notes
@@ -94,6 +95,7 @@ class Hub:
             self._journal_client = JournalClient(self._journal, process, is_alive)
             self._journal_client.on_session_opened = self._on_session_opened
             self._journal_client.on_session_left = self._on_session_left
+            self._journal_client.keeps_failed = self._keeps_failed
             await self._interrupt_orphaned_runs()
         except BaseException:
             await self.close()
@@ -254,7 +256,10 @@ class Hub:
                 require_admin(scope, acting_reason(session, load(self._config.home)))
             fork = self._own(fork_id)
             config = msgspec.structs.replace(_answered_by_commands(session.config), opened_by=scope)
-            await self._finish_opening(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
+            await self._finish_opening(fork, client.fork(session, config, fork_id))
+            row = await self.journal.session(session_id)
+            if row is not None and fork.session is not None:
+                await fork.session.record_note(journal_notes.write(journal_notes.SessionRenamed(title=fork_title(row))))
             return fork
 
     async def close_session(self, session_id: str) -> None:
@@ -419,6 +424,12 @@ class Hub:
         owned = self.owned_sessions.get(session_id)
         if owned is not None and not owned.stays:
             del self.owned_sessions[session_id]
+
+    def _keeps_failed(self, session_id: str, error: BaseException | None) -> bool:
+        """Return whether a session that could not be opened is shown with its error: a login or a restart may help."""
+        owned = self.owned_sessions.get(session_id)
+        can_recover = isinstance(error, DragomanError) and not isinstance(error, InputError | CapabilityMissing)
+        return owned is not None and owned.stays and can_recover
 
     def _changed(self, session_id: str) -> None:
         if self.on_change is not None:

@@ -18,6 +18,7 @@ import msgspec
 from dragoman.journal.rows import SessionRows, StoredMessage, row_position
 from dragoman.record import rows
 from dragoman.record.diffs import changed_lines
+from dragoman.record.runs import covered_seconds
 from dragoman.record.text import strip_controls, strip_directions
 from dragoman.wire import vocabulary as acp
 
@@ -58,7 +59,7 @@ def session_markdown(session: SessionRows) -> Iterator[str]:
             case rows.Notice():
                 yield from _blocks(_notice(row))
             case rows.Run() if row.status != "running":
-                yield from _blocks([f"*{_inline(_run_end(row))}*"])
+                yield from _blocks([f"*{_inline(_run_end(row, _seconds_waited(session, row.id)))}*"])
             case _:
                 pass
     yield from _blocks(block for plan in session.plans for block in _plan(plan))
@@ -177,12 +178,25 @@ def _plan(plan: rows.Plan) -> Iterator[str]:
         yield _quoted(plan.markdown) if plan.markdown else ""
 
 
-def _run_end(run: rows.Run) -> str:
+def _seconds_waited(session: SessionRows, run_id: str) -> float:
+    """Return how long a run waited for answers of a person."""
+    answers: list[tuple[rows.Permission | rows.Question, float | None]] = [
+        *((row, row.resolved_time) for row in session.permissions),
+        *((row, row.answered_time) for row in session.questions),
+    ]
+    return covered_seconds(
+        (row.time, end)
+        for row, end in answers
+        if row.run_id == run_id and row.decided_by == "person" and end is not None
+    )
+
+
+def _run_end(run: rows.Run, waited_s: float = 0.0) -> str:
     reason = run.reason or (run.error.message if run.error is not None else None)
     match run.status:
         case "success":
             # Only for a run that ended by itself: an interruption may have been recorded much later.
-            seconds = "" if run.ended_time is None else f" in {run.ended_time - run.time:.1f} s"
+            seconds = "" if run.ended_time is None else f" in {run.ended_time - run.time - waited_s:.1f} s"
             text = f"completed{seconds}" if run.stop_reason in (None, "end_turn") else f"{run.stop_reason}{seconds}"
         case "error":
             text = f"failed: {reason}" if reason else "failed"

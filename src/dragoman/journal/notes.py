@@ -24,6 +24,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     handle: str | None = None  # what resuming it needs, as JSON without secrets
     parent: str | None = None  # the session whose sub-agent this is; it may be missing here, or unknown (empty)
+    forked_from: str | None = None  # the session of which this one began as a copy; only the first note has it
 
 
 class SessionRenamed(msgspec.Struct, frozen=True, kw_only=True):

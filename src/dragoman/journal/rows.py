@@ -40,6 +40,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     imported: bool = False  # at least partly read from the agent's own files
     earlier_ids: tuple[str, ...] = ()  # earlier ids of the agent for it
     parent: str | None = None  # the session whose sub-agent this is; it may be missing here, or unknown (empty)
+    forked_from: str | None = None  # the session of which this one began as a copy; it may be missing here
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ class SessionRecord:
         self._opened: notes.SessionOpened | None = None
         self._earlier_ids: dict[str, None] = {}
         self._title = ""  # given by a person
+        self._forked_from: str | None = None
         self._imported = False
         self._prompt = ""
         self._command = ""
@@ -215,6 +216,7 @@ class SessionRecord:
             imported=self._imported,
             earlier_ids=tuple(self._earlier_ids),
             parent=opened.parent if opened else None,
+            forked_from=self._forked_from,
         )
 
     def _first_prompt(self) -> str:
@@ -260,6 +262,7 @@ class SessionRecord:
                 if self._opened and self._opened.agent_session_id not in ("", opened.agent_session_id):
                     self._earlier_ids[self._opened.agent_session_id] = None
                 self._opened = opened
+                self._forked_from = self._forked_from or opened.forked_from
             case notes.SessionRenamed(title=title):
                 self._title = title
             case notes.Receipt(command_id=command_id, outcome=outcome, detail=detail):

@@ -14,6 +14,9 @@ LATEST: Final = "-"
 # Characters of an id that are shown at least, so that an id noted down still works when there are more sessions.
 MIN_ID_CHARACTERS: Final = 6
 
+# Characters of the original's name in the title of a fork: a title is a line in a list.
+MAX_FORK_TITLE_CHARACTERS: Final = 100
+
 # Sessions that an error lists when an id could mean several, and characters of each name.
 _LISTED_SESSIONS: Final = 5
 _LISTED_NAME_CHARACTERS: Final = 40
@@ -71,6 +74,15 @@ def _common_length(left: str, right: str) -> int:
 def session_name(session: Session) -> str:
     """Return the session's title, or the beginning of its first prompt."""
     return session.title or session.prompt or "(no prompt yet)"
+
+
+_FORK_SUFFIX: Final = " (fork)"
+
+
+def fork_title(original: Session) -> str:
+    """Return the title of a session that was forked from this one."""
+    name = " ".join((original.title or original.prompt or "New session").split())[:MAX_FORK_TITLE_CHARACTERS]
+    return name.removesuffix(_FORK_SUFFIX) + _FORK_SUFFIX
 
 
 class SessionNode(Protocol):

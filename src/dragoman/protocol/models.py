@@ -346,6 +346,7 @@ class SessionItem(Model, frozen=True, kw_only=True):
     agent_session_id: str = ""  # the agent's own id, by which `SessionDetails.sub_agents` names sub-agents
     parent: str | None = None  # id of the session whose sub-agent this is; it may be missing here, or unknown (empty)
     is_sub_agent: bool = False  # lists leave it out
+    forked_from: str | None = None  # id of the session that this one began as a copy of; it need not be in this journal
 
 
 class PendingItem(Model, frozen=True, kw_only=True):

@@ -444,6 +444,8 @@ def event_from_fact(
             return QuestionAnswered(*head, row.id, row.action, row.content, **_decision_fields(row))
         case facts.QuestionCompleted(question=row):
             return QuestionCompleted(*head, row.id, row.url)
+        case facts.NoticeChanged(kind="restart"):
+            return None  # a note of the host for people who read the session; its program restarted the agent
         case facts.SettingsChanged(kind=kind) | facts.NoticeChanged(kind=kind) | facts.OtherUpdate(kind=kind):
             return ProviderEvent(*head, kind)
         case facts.HistoryDiffers(differs=differs):

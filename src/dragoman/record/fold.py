@@ -386,6 +386,8 @@ class SessionFold:
                     return _NOTHING
                 closed = self._requests.on_run_interrupted(run.id, note.reason, time)
                 return [*self.messages.end(), *closed, RunEnded(run)]
+            case notes.AgentRestarted(how=how):
+                return (self.notices.add_restart(self._context(position, time), how),)
             case notes.HistoryDiffers() as differs:
                 self.differs = differs
                 return (HistoryDiffers(differs),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -120,6 +121,16 @@ def _add(message: rows.Message, content: acp.ContentBlock) -> Fact:
     return BlockAdded(message)
 
 
+RESTART: Final = "restart"
+"""The kind of a `NoticeChanged` about a restart, which no update of the agent tells."""
+
+_RESTARTS: Final = {
+    "resume": "The agent was started again and resumed the session.",
+    "load": "The agent was started again and loaded the conversation.",
+    "new": "The agent was started again with a new session: it does not know the conversation so far.",
+}
+
+
 class Notices(dict[str, rows.Notice]):
     """Notices by id, in the order in which they came. For reading; only the fold changes it."""
 
@@ -140,6 +151,19 @@ class Notices(dict[str, rows.Notice]):
         )
         self[row.id] = row
         return NoticeChanged(row, "notice")
+
+    def add_restart(self, context: FrameContext, how: str) -> NoticeChanged:
+        """Mark the place where another process of the agent went on, and whether it knows what came before."""
+        row = rows.Notice(
+            id=context.row_id("notice"),
+            run_id=None,
+            time=context.time,
+            kind="notice",
+            severity="warning" if how == "new" else "info",
+            title=_RESTARTS[how],
+        )
+        self[row.id] = row
+        return NoticeChanged(row, RESTART)
 
     def update_compaction(self, context: FrameContext, update: acp.CompactionUpdate) -> NoticeChanged:
         row = self.get(self._compactions.get(update.compaction_id, ""))

@@ -82,6 +82,15 @@ class RunInterrupted(msgspec.Struct, frozen=True):
     reason: str
 
 
+class AgentRestarted(msgspec.Struct, frozen=True):
+    """A session with a history goes on with another process of its agent.
+
+    `how`: the agent resumed the session, loaded its history, or began a new session and remembers nothing.
+    """
+
+    how: Literal["resume", "load", "new"]
+
+
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     """One difference: the beginning of the text in the journal, and of the text that the agent replayed, if any."""
 
@@ -98,7 +107,9 @@ class HistoryDiffers(msgspec.Struct, frozen=True):
     count: int  # of all differences
 
 
-Note: TypeAlias = Prompt | Decision | PermissionRequested | File | TerminalExited | RunInterrupted | HistoryDiffers
+Note: TypeAlias = (
+    Prompt | Decision | PermissionRequested | File | TerminalExited | RunInterrupted | AgentRestarted | HistoryDiffers
+)
 
 _TYPES: dict[str, type[Note]] = {
     "_dragoman/prompt": Prompt,
@@ -107,6 +118,7 @@ _TYPES: dict[str, type[Note]] = {
     "_dragoman/file": File,
     "_dragoman/terminal_exited": TerminalExited,
     "_dragoman/run_interrupted": RunInterrupted,
+    "_dragoman/agent_restarted": AgentRestarted,
     "_dragoman/history_differs": HistoryDiffers,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -14,6 +14,15 @@ from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Reply, Request, RequestId
 
 _dialect = dialect_for(LATEST_VERSION)
+
+
+def covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the seconds that these spans of time (begin, end) cover; what several cover counts once."""
+    seconds, covered_until = 0.0, 0.0
+    for begin, end in sorted(spans):
+        seconds += max(0.0, end - max(begin, covered_until))
+        covered_until = max(covered_until, end)
+    return seconds
 
 
 class Runs(dict[str, rows.Run]):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 from msgspec.structs import replace
 
 from dragoman.agents.preset import load_preset
-from dragoman.config import Config, load
-from dragoman.errors import InputError
+from dragoman.config import PREFIX, Config, load
+from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import answer_later
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.question.question import Question
@@ -192,9 +192,13 @@ class LocalClient:
 
         return await self._open(self.spec_of_handle(stored), session_config, open_it, restart=restart)
 
-    async def fork(self, spec: AgentSpec, agent_session_id: str, config: SessionConfig, session_id: str) -> Session:
-        """Open a session with the history of another session of the same agent."""
-        return await self._open(spec, config, lambda runtime: runtime.fork_of(agent_session_id, config, session_id))
+    async def fork(self, original: Session, config: SessionConfig, session_id: str) -> Session:
+        """Open a session that begins with all that another one of the same agent knows."""
+        return await self._open(
+            original.spec,
+            config,
+            lambda runtime: runtime.fork_of(original.agent_session_id, config, session_id, forked_from=original.id),
+        )
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, []
@@ -204,7 +208,7 @@ class LocalClient:
     def spec_of(self, agent: Agent | None) -> AgentSpec:
         """Return the spec of a preset's name, an address (`wss://…`), a command line given as a list, or a spec."""
         if agent is None:
-            agent = self._config.agent
+            return self._default_spec()
         if isinstance(agent, AgentSpec):
             env, headers = {**agent.env, **self._env}, {**agent.headers, **self._headers}
             return replace(agent, env=env, headers=headers, given=tuple(dict.fromkeys((*agent.given, *self._env))))
@@ -217,6 +221,19 @@ class LocalClient:
                 f"the agent is {agent!r}; expected a name, an address, a command as a list, or an AgentSpec"
             )
         return AgentSpec(command=tuple(agent), env=self._env)
+
+    def _default_spec(self) -> AgentSpec:
+        """Return the spec of the default agent; where there is no such agent, the error says where it is set."""
+        where = self._config.where("agent")
+        try:
+            return self.spec_of(self._config.agent)
+        except ConfigError:
+            raise
+        except InputError as error:
+            if where is None or where.startswith("--"):
+                raise
+            change = f"set {where}=NAME" if where.startswith(PREFIX) else "set one: dragoman config set agent NAME"
+            raise ConfigError(str(error), where=where, guidance=f"`dragoman agents` lists them; {change}") from None
 
     def spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
         """Return the spec of the agent that a snapshot names."""
@@ -287,6 +304,11 @@ class LocalClient:
             session = await open_it(runtime)
         self._sessions = [*(other for other in self._sessions if not other.closed), session]
         return session
+
+
+def check_agent(config: Config, agent: object) -> None:
+    """Raise `InputError` unless this is the name of an agent that can be the default, or an address."""
+    LocalClient(config=config).spec_of(str(agent))
 
 
 def limits_of(config: Config) -> Limits:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
 
+from dragoman.journal.errors import JournalError
 from dragoman.journal.maintenance import load_record
 from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import ConnectionRecorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.session.session import Session
 
+logger = logging.getLogger(__name__)
+
 
 class JournalClient:
     """`is_alive` tells whether another process still lives: a session of a dead one may be taken over.
 
     `on_session_opened` is called with each session that an agent has opened, `on_session_left` with the id of one that
-    has ended in this process.
+    has ended in this process. `keeps_failed` tells whether a session that could not be opened stays in the journal.
     """
 
     def __init__(self, journal: Journal, process: Process, is_alive: Callable[[Process], bool]) -> None:
@@ -26,6 +30,7 @@ class JournalClient:
         self.epochs: dict[str, int] = {}  # the claim under which this process owns a session, by the session's id
         self.on_session_opened: Callable[[Session], None] | None = None
         self.on_session_left: Callable[[str], None] | None = None
+        self.keeps_failed: Callable[[str, BaseException | None], bool] = lambda session_id, error: False
         self._is_alive = is_alive
 
     async def connect(self, agent: str, secrets: Mapping[str, str]) -> ConnectionRecorder:
@@ -51,3 +56,13 @@ class JournalClient:
             self.on_session_left(session_id)
         self.epochs.pop(session_id, None)
         await self.journal.release(session_id, self.process.id)
+
+    async def discard(self, session_id: str, error: BaseException | None) -> None:
+        """Remove a session without a run. One for which prompts wait stays, so that they are not lost."""
+        if self.keeps_failed(session_id, error):
+            return
+        try:
+            if not await self.journal.pending_commands(session_id):
+                await self.journal.delete(session_id, at=time.time(), by="dragoman")
+        except JournalError as failure:
+            logger.info("session %s was not opened, and cannot be removed: %s", session_id, failure)

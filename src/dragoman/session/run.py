@@ -50,7 +50,10 @@ RunOutcome = Literal["success", "cancelled", "error"]
 _EARLY_STOPS = {
     "max_tokens": ("the agent reached its token limit", "Ask it to go on, or give it a smaller task."),
     "max_turn_requests": ("the agent reached its limit of model requests in one run", "Ask it to go on."),
-    "refusal": ("the agent refused to go on", "Say it another way; the agent keeps nothing of this prompt."),
+    "refusal": (
+        "the agent refused to go on",
+        "Rephrase the prompt: by the protocol, the agent forgets a prompt that it refused.",
+    ),
 }
 
 

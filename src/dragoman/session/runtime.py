@@ -7,8 +7,9 @@ it ends the sessions; when it is closed it ends the process.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
@@ -120,6 +121,7 @@ class AgentRuntime:
         )
         self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None, observer)
         self.expected = 0  # sessions that are about to be opened on it
+        self._new_session_ids: set[str] = set()  # sessions that the journal did not have before
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
@@ -226,10 +228,12 @@ class AgentRuntime:
         """
         params = request_new(config, self.capabilities())
         session = await self._session(session_id or new_id(), config)
-        await self._open("session/new", params, session)
-        if params.system_prompt is not None:
-            session.system_prompt_sent()
-        await session.apply_config()
+        async with self._discarding_on_failure(session):
+            await self._open("session/new", params, session)
+            self._note_restart(session, "new")
+            if params.system_prompt is not None:
+                session.system_prompt_sent()
+            await session.apply_config()
         return session
 
     async def resume_session(
@@ -251,20 +255,42 @@ class AgentRuntime:
 
     async def fork_session(self, session: Session) -> Session:
         """Open a second session that begins with all that this one knows."""
-        fork = await self.fork_of(session.agent_session_id, session.config)
+        fork = await self.fork_of(session.agent_session_id, session.config, forked_from=session.id)
         if session.snapshot().system_prompt_sent:
             fork.system_prompt_sent()
         return fork
 
-    async def fork_of(self, agent_session_id: str, config: SessionConfig, session_id: str | None = None) -> Session:
-        """Fork a session by the agent's own id, whether or not it is open here."""
+    async def fork_of(
+        self,
+        agent_session_id: str,
+        config: SessionConfig,
+        session_id: str | None = None,
+        *,
+        forked_from: str | None = None,
+    ) -> Session:
+        """Fork a session by the agent's own id, whether or not it is open here. `forked_from` is our id of it."""
         self.capabilities().require("fork", "fork a session")
         fork = await self._session(session_id or new_id(), config)
+        fork.forked_from = forked_from
         params = request_known("session/fork", agent_session_id, config, self.capabilities())
-        await self._open("session/fork", params, fork)
+        async with self._discarding_on_failure(fork):
+            await self._open("session/fork", params, fork)
         if params.system_prompt is not None:
             fork.system_prompt_sent()
         return fork
+
+    async def discard_session(self, session: Session, error: BaseException | None = None) -> None:
+        """Close a session without a run, and remove it from the journal if it began here: it would be an empty entry.
+
+        `error`: why it could not be opened as its program wants it.
+        """
+        if session.agent_session_id:
+            await session.close()
+        else:
+            await self.leave_journal(session)
+        if self._journal_client is not None and session.id in self._new_session_ids:
+            self._new_session_ids.discard(session.id)
+            await self._journal_client.discard(session.id, error)
 
     async def list_sessions(self, cwd: str | None = None) -> AsyncIterator[acp.SessionInfo]:
         """Iterate over the sessions that the agent itself remembers."""
@@ -332,8 +358,24 @@ class AgentRuntime:
             return self._session_type(self, session_id, config)
         assert self._journal_client is not None
         record, epoch = await self._journal_client.claim(session_id)
+        if record.position == 0:
+            self._new_session_ids.add(session_id)
         self.recorder.add_session(record, epoch)
         return self._session_type(self, session_id, config, record.fold)
+
+    @asynccontextmanager
+    async def _discarding_on_failure(self, session: Session) -> AsyncIterator[None]:
+        """Leave nothing of a new session in the journal that cannot be opened."""
+        try:
+            yield
+        except BaseException as error:
+            await self.discard_session(session, error)
+            raise
+
+    def _note_restart(self, session: Session, how: Literal["resume", "load", "new"]) -> None:
+        """Mark in a session with a history that another process of the agent goes on with it."""
+        if session.fold.runs:
+            session.note(notes.AgentRestarted(how))
 
     async def _open(self, method: str, params: object, session: Session) -> None:
         try:
@@ -377,6 +419,7 @@ class AgentRuntime:
         await self._open(method, params, session)
         if params.system_prompt is not None or handle.system_prompt_sent:
             session.system_prompt_sent()
+        self._note_restart(session, "load" if method == "session/load" else "resume")
         try:
             if method == "session/load" and self.spec.late_replay:
                 await self._wait_for_silence(session)

@@ -13,7 +13,10 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
+import msgspec
+
 from dragoman.clock import Clock
+from dragoman.config import Access
 from dragoman.errors import (
     AgentCrashed,
     AuthenticationRequired,
@@ -81,6 +84,7 @@ class Session:
         """`fold` holds the rows of a session that the journal knows already."""
         self.id = session_id
         self.agent_session_id = ""
+        self.forked_from: str | None = None  # the session of which this one began as a copy
         self.config = config
         self.fold = fold or SessionFold()
         # The agent's options as the journal has them, before the agent that continues the session says its own.
@@ -244,6 +248,14 @@ class Session:
     async def set_reasoning_effort(self, level: str) -> None:
         self.check_open()
         await self._switch("thought_level", level)
+
+    def set_access(self, access: Access) -> None:
+        """Change what the agent may do without asking, from its next request on."""
+        self.check_open()
+        self.config = msgspec.structs.replace(self.config, access=access)
+        self._rules.set_access(self.config.access)
+        if self._runtime.recorder is not None:
+            self.note_opened()  # the session is resumed with this access
 
     async def set_option(self, option_id: str, value: str | bool) -> None:
         """Set one of the agent's own config options (`session.fold.settings` lists them)."""
@@ -439,6 +451,7 @@ class Session:
             agent_session_id=self.agent_session_id,
             folders=tuple(map(str, workspace.folders)),
             handle=self.snapshot().to_json(),
+            forked_from=self.forked_from,
         )
         self.record("host", journal_notes.write(opened), self.clock.time())
 

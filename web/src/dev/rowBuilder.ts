@@ -59,6 +59,7 @@ export const SESSION: SessionItem = {
   agent_session_id: "",
   parent: null,
   is_sub_agent: false,
+  forked_from: null,
 };
 
 export function formField(kind: FormField["kind"], name: string, given: Partial<FormField> = {}): FormField {

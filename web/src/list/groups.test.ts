@@ -25,6 +25,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     agent_session_id: "",
     parent: null,
     is_sub_agent: false,
+    forked_from: null,
     ...given,
   };
 }

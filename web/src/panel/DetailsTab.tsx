@@ -45,7 +45,8 @@ export function DetailsTab({
         <Fact name="Started">{formatDateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
         <Fact name="Frames">{session.frames}</Fact>
-        {session.parent !== null && session.parent !== "" && <ParentFact id={session.parent} />}
+        {session.parent !== null && session.parent !== "" && <SessionFact name="Sub-agent of" id={session.parent} />}
+        {session.forked_from !== null && <SessionFact name="Forked from" id={session.forked_from} />}
         {session.imported && <Fact name="Imported">from the agent's own files</Fact>}
         <Fact name="Id">
           <code>{session.id}</code> <CopyButton text={() => session.id} name="Copy the session's id" />
@@ -96,11 +97,12 @@ export function DetailsTab({
   );
 }
 
-function ParentFact({ id }: { id: string }) {
-  const parent = useStore(({ list }) => list?.sessions.find((one) => one.id === id));
+/** Another session, linked if it is listed. */
+function SessionFact({ name, id }: { name: string; id: string }) {
+  const other = useStore(({ list }) => list?.sessions.find((one) => one.id === id));
   return (
-    <Fact name="Sub-agent of">
-      {parent === undefined ? id : <Link to={{ view: "session", id }}>{sessionTitle(parent)}</Link>}
+    <Fact name={name}>
+      {other === undefined ? id : <Link to={{ view: "session", id }}>{sessionTitle(other)}</Link>}
     </Fact>
   );
 }

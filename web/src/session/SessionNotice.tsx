@@ -2,9 +2,11 @@ import type { ProblemAction } from "../conversation";
 import type { SessionState, SessionFailure, SessionItem } from "../protocol";
 import type { SessionActions } from "../header/useSessionActions";
 import { useAttempt } from "../notice/notices";
-import { useRequest } from "../store/client";
+import { useRequest, useStore } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
+import { Link } from "../ui/Link";
+import { sessionTitle } from "../ui/format";
 import { agentNotice, type Remedy } from "./agentNotice";
 
 interface Props {
@@ -53,10 +55,25 @@ export function SessionNotice({ session, live, actions, editable, onHelp }: Prop
           )}
         </div>
       )}
+      {session.forked_from !== null && session.runs === 0 && <ForkNotice original={session.forked_from} />}
       {live.policy_notice !== null && (
         <WorkspaceRules cwd={session.cwd} notice={live.policy_notice} editable={editable} />
       )}
     </>
+  );
+}
+
+/** The conversation of a fork is shown from here on; what came before is in the original. */
+function ForkNotice({ original }: { original: string }) {
+  const known = useStore(({ list }) => list?.sessions.find((one) => one.id === original));
+  return (
+    <div className="session-notice plain" role="status">
+      <p>
+        Forked from{" "}
+        <Link to={{ view: "session", id: original }}>{known === undefined ? original : sessionTitle(known)}</Link>. The
+        agent knows that conversation.
+      </p>
+    </div>
   );
 }
 

@@ -23,6 +23,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     agent_session_id: "",
     parent: null,
     is_sub_agent: false,
+    forked_from: null,
   };
 }
 

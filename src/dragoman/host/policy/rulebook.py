@@ -284,6 +284,11 @@ class Rulebook:
             self._policy = self._build()
             self._stamps = stamps
 
+    def set_access(self, access: Access) -> None:
+        """Change what is allowed without asking, for requests that are judged from now on."""
+        self._access = access
+        self._policy = self._build()
+
     def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
         """Set the rules of the run that begins."""
         if rules != self._run:

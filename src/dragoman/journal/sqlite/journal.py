@@ -268,13 +268,16 @@ class SqliteJournal:
             return None
         (key, _) = record
         session = rows.read_session(connection, session_id)
+        was_searchable = connection.execute("SELECT 1 FROM search_documents WHERE session_key = ? LIMIT 1", (key,))
+        has_texts = was_searchable.fetchone() is not None
         rows.delete_rows(connection, key)
         for table in ("stored_frames", "compression_dictionaries"):
             connection.execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))  # noqa: S608 (names of our own)
         for table in ("owners", "inbox", "transcript_positions"):
             connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
-        # Merging the index into one segment leaves no trace of deleted texts.
-        self._run_index_command("optimize")
+        if has_texts:
+            # Merging the index into one segment leaves no trace of deleted texts.
+            self._run_index_command("optimize")
         connection.execute("UPDATE session_keys SET frame_count = 0 WHERE key = ?", (key,))
         connection.execute("INSERT OR IGNORE INTO connections(id, agent, at) VALUES(?, '', ?)", (OWN_CONNECTION, at))
         (n,) = connection.execute("SELECT frame_count FROM connections WHERE id = ?", (OWN_CONNECTION,)).fetchone()
