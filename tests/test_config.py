@@ -66,6 +66,28 @@ def test_a_setting_knows_its_source(tmp_path: Path) -> None:
     assert settings.where("idle_limit") is None
 
 
+def test_invalid_settings_are_reported_and_left_out_where_the_caller_wants_that(tmp_path: Path) -> None:
+    write(tmp_path, 'acces = "ask"\naccess = "full"\ndeadline = "soon"\npolicy = 3\n')
+    (tmp_path / "settings.json").write_text('{"settings": {"access": "much", "idle_limit": "5m"}}')
+    errors: list[ConfigError] = []
+    settings = config.load(tmp_path, {"DRAGOMAN_LINE_LIMIT": "1"}, {"agent": " "}, on_error=errors.append)
+    assert (settings.access, settings.deadline, settings.idle_limit, settings.agent) == ("full", None, 300.0, "demo")
+    assert [str(error).rpartition("/")[2].split(":")[0] for error in errors] == [
+        "config.toml",
+        "config.toml",
+        "config.toml",
+        "settings.json",
+        "DRAGOMAN_LINE_LIMIT",
+        "--agent",
+    ]
+    assert errors[3].guidance == "Set it again, or remove it: dragoman config unset access"
+    write(tmp_path, "no TOML")
+    (tmp_path / "settings.json").write_text("no JSON")
+    errors.clear()
+    assert config.load(tmp_path, {}, on_error=errors.append).access == "ask"
+    assert len(errors) == 2
+
+
 def test_the_time_limit_of_a_question_is_set_like_other_limits(tmp_path: Path) -> None:
     assert config.load(tmp_path, {}).permission_timeout is None
     write(tmp_path, 'permission_timeout = "5m"\n')

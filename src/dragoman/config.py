@@ -1,13 +1,14 @@
 """The user's settings, read and checked as a whole.
 
 There are five layers; a later one overrides the earlier ones: the built-in defaults, `config.toml` in the home folder,
-settings made in the page (`settings.json` in the home folder), environment variables (`DRAGOMAN_` and the setting's
-name in capitals), and options of the command line. The home folder is `DRAGOMAN_HOME`, or `~/.dragoman`: one folder for
-everything, which can be inspected, moved and deleted as a whole. The first write creates it (`make_home`), a read never
-does.
+settings made in the page or by `dragoman config set` (`settings.json` in the home folder), environment variables
+(`DRAGOMAN_` and the setting's name in capitals), and options of the command line. The home folder is `DRAGOMAN_HOME`,
+or `~/.dragoman`: one folder for everything, which can be inspected, moved and deleted as a whole. The first write
+creates it (`make_home`), a read never does.
 
 An invalid setting raises a `ConfigError` that names its source (file and line, variable or option), the value and what
-is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored.
+is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored. Only commands that
+work without the settings, such as those that correct them, go on: they are told of the error and leave the value out.
 
 The tables `[agents.NAME]`, `[[policy]]`, `[guards]` and `[watch]` are passed on as they are; `agents/preset.py`,
 `host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them. `folders` lists the
@@ -19,7 +20,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -126,16 +128,22 @@ def make_home(folder: Path) -> Path:
     return folder
 
 
+OnError: TypeAlias = Callable[[ConfigError], object]
+
+
 def load(
     home: Path | None = None,
     environ: Mapping[str, str] = os.environ,
     flags: Mapping[str, object] | None = None,
     page: PageSettings | None = None,
+    on_error: OnError | None = None,
 ) -> Config:
     """Read all layers. `flags` are options of the command line, by the name of their setting; None means not given.
-    `page` replaces the settings of the page."""
+    `page` replaces the settings of the page.
+
+    The first invalid setting is raised; with `on_error`, each is handed to it and left out."""
     folder = home_folder(environ) if home is None else Path(home).absolute()
-    document = read_document(folder / FILE_NAME)
+    document: Document | None = None
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
     agents: dict[str, Table] = {}
@@ -143,43 +151,54 @@ def load(
     guards: Table = {}
     watch: Table = {}
     folders: tuple[Path, ...] = ()
+    with _reporting(on_error):
+        document = read_document(folder / FILE_NAME)
     if document is not None:
         top = KeyPath(document)
         for key, value in document.table.items():
-            if key == "agents":
-                agents = _agent_tables(top / key, value)
-            elif key == "policy":
-                policy = _policy_tables(top / key, value)
-            elif key == "guards":
-                guards = _table(top / key, key, value)
-            elif key == "watch":
-                watch = _table(top / key, key, value)
-            elif key == "folders":
-                folders = _folders(top / key, value, environ)
-            elif key in SETTINGS:
-                values[key] = _read_setting(top / key, key, value)
-            else:
-                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", "folders"))
+            with _reporting(on_error):
+                if key == "agents":
+                    agents = _agent_tables(top / key, value)
+                elif key == "policy":
+                    policy = _policy_tables(top / key, value)
+                elif key == "guards":
+                    guards = _table(top / key, key, value)
+                elif key == "watch":
+                    watch = _table(top / key, key, value)
+                elif key == "folders":
+                    folders = _folders(top / key, value, environ)
+                elif key in SETTINGS:
+                    values[key] = _read_setting(top / key, key, value, "Correct it: dragoman config edit")
+                else:
+                    raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", "folders"))
     page_file = folder / SETTINGS_FILE
-    if (page_settings := page or _page_settings(page_file)) is not None:
+    page_settings = page
+    if page_settings is None:
+        with _reporting(on_error):
+            page_settings = _page_settings(page_file)
+    if page_settings is not None:
         for key, chosen in page_settings.settings.items():
-            if key not in SETTINGS:
-                raise KeyPath(Document(str(page_file))).unknown(key, tuple(SETTINGS))
-            values[key] = _read_setting(KeyPath(Document(str(page_file))), key, chosen)
-            sources[key] = str(page_file)
+            with _reporting(on_error):
+                if key not in SETTINGS:
+                    raise KeyPath(Document(str(page_file))).unknown(key, tuple(SETTINGS))
+                help_line = f"Set it again, or remove it: dragoman config unset {key}"
+                values[key] = _read_setting(KeyPath(Document(str(page_file))), key, chosen, help_line)
+                sources[key] = str(page_file)
         agents = {**agents, **{name: {**agents.get(name, {}), **table} for name, table in page_settings.agents.items()}}
     for variable, text in environ.items():
-        if setting := _setting_of_variable(variable, text):
-            values[setting] = _read_setting(KeyPath(Document(variable)), setting, text)
-            sources[setting] = variable
+        with _reporting(on_error):
+            if setting := _setting_of_variable(variable, text):
+                values[setting] = _read_setting(KeyPath(Document(variable)), setting, text)
+                sources[setting] = variable
     for key, value in (flags or {}).items():
         if value is None:
             continue
         option = "--" + key.replace("_", "-")
-        if key not in SETTINGS:
-            raise KeyPath(Document(option)).unknown(key, tuple(SETTINGS))
-        values[key] = _read_setting(KeyPath(Document(option)), key, value)
-        sources[key] = option
+        with _reporting(on_error):
+            if key not in SETTINGS:
+                raise KeyPath(Document(option)).unknown(key, tuple(SETTINGS))
+            values[key] = _read_setting(KeyPath(Document(option)), key, value)
+            sources[key] = option
     defaults = Config(
         home=folder,
         agents=agents,
@@ -191,6 +210,17 @@ def load(
         sources=sources,
     )
     return msgspec.structs.replace(defaults, **values)
+
+
+@contextmanager
+def _reporting(on_error: OnError | None) -> Iterator[None]:
+    """Hand a `ConfigError` to `on_error`, if there is one."""
+    try:
+        yield
+    except ConfigError as error:
+        if on_error is None:
+            raise
+        on_error(error)
 
 
 def _page_settings(path: Path) -> PageSettings | None:
@@ -271,14 +301,16 @@ class Setting(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-def _read_setting(path: KeyPath, key: str, value: object) -> object:
+def _read_setting(path: KeyPath, key: str, value: object, guidance: str = "") -> object:
     setting = SETTINGS[key]
     try:
         return setting.read(value)
     except ValueError:
         near = nearest(value, setting.choices) if isinstance(value, str) else None
         hint = f' (did you mean "{near}"?)' if near else ""
-        raise path.wrong(key, show(value), setting.expected + hint) from None
+        error = path.wrong(key, show(value), setting.expected + hint)
+        error.guidance = guidance
+        raise error from None
 
 
 def _name(value: object) -> str:

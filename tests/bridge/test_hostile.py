@@ -154,6 +154,14 @@ async def test_no_setting_stops_the_server(server: RealServer, tmp_path: Path, n
         await opened(talk, tmp_path)
 
 
+async def test_an_agent_that_does_not_exist_cannot_become_the_default(server: RealServer, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        error = await talk.call_refused("settings.set", name="agent", value="bogus")
+        assert (error["kind"], error["message"]) == ("invalid", 'there is no agent "bogus"')
+        settings = {item["name"]: item for item in (await talk.call("settings.get"))["settings"]}
+        assert (settings["agent"]["value"], "claude" in settings["agent"]["choices"]) == ("demo", True)
+
+
 def _settings(folder: Path) -> bytes | None:
     path = folder / "home" / SETTINGS_FILE
     return path.read_bytes() if path.exists() else None

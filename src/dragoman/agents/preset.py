@@ -52,7 +52,7 @@ from typing import Final, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
-from dragoman.config import Config
+from dragoman.config import Config, OnError
 from dragoman.document import Document, KeyPath, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile
@@ -95,6 +95,9 @@ class Keys:
 
 
 T = TypeVar("T")
+
+# Characters of an unknown name in an error.
+MAX_SHOWN_NAME: Final = 100
 
 # Ids are typed after `-a` and stand in file names.
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -168,9 +171,20 @@ class Preset(Struct, frozen=True, kw_only=True):
         return variable in self.env or variable == self.config_env_var or variable.startswith(self.env_prefix)
 
 
-def load_presets(config: Config) -> dict[str, Preset]:
-    """Return all agents by id: the built-in ones as the user has changed them, then the user's own."""
-    return {id: load_preset(id, config) for id in (*built_in(), *(id for id in config.agents if id not in built_in()))}
+def load_presets(config: Config, on_error: OnError | None = None) -> dict[str, Preset]:
+    """Return all agents by id: the built-in ones as the user has changed them, then the user's own.
+
+    The first invalid table is raised; with `on_error`, each is handed to it, and its agent left out.
+    """
+    presets = {}
+    for id in (*built_in(), *(id for id in config.agents if id not in built_in())):
+        try:
+            presets[id] = load_preset(id, config)
+        except ConfigError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+    return presets
 
 
 def load_preset(id: str, config: Config) -> Preset:
@@ -190,8 +204,8 @@ def get(name: str, presets: Mapping[str, Preset]) -> Preset:
         return preset
     near = nearest(name, presets)
     raise InputError(
-        f'there is no agent "{name}"' + (f'; did you mean "{near}"?' if near else ""),
-        guidance=f"`dragoman agents` lists them. A table [agents.{name}] in config.toml adds one; "
+        f'there is no agent "{name[:MAX_SHOWN_NAME]}"' + (f'; did you mean "{near}"?' if near else ""),
+        guidance=f"`dragoman agents` lists them. A table [agents.{name[:MAX_SHOWN_NAME]}] in config.toml adds one; "
         "--agent-command runs any command line.",
     )
 

@@ -10,7 +10,6 @@ import msgspec
 
 from dragoman.agents.preset import Keys, built_in, load_preset
 from dragoman.bridge.auth import Caller
-from dragoman.bridge.handlers.settings import change_settings, page_settings
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.services import Services, handles
 from dragoman.config import PageSettings, load
@@ -19,6 +18,7 @@ from dragoman.protocol import requests, results
 from dragoman.session.capabilities import LoginMethod
 from dragoman.session.login import Login
 from dragoman.session.spec import spec_of_preset
+from dragoman.settings import change_settings, page_settings
 
 _AGENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

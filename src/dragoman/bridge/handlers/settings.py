@@ -4,71 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from dragoman._version import __version__
+from dragoman.agents.preset import load_presets
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.services import Services, handles
 from dragoman.bridge.tokens import Token
-from dragoman.config import SETTINGS, SETTINGS_FILE, Config, PageSettings, load
-from dragoman.errors import ConfigError
-from dragoman.fileio import LockedJsonFile
+from dragoman.config import SETTINGS, SETTINGS_FILE, Config, load
+from dragoman.errors import InputError
 from dragoman.protocol import requests, results
-
-_DESCRIPTIONS: Final = {
-    "agent": "Agent of a new session.",
-    "access": "What a new session may do without asking.",
-    "start_timeout": "Time limit for starting an agent.",
-    "request_timeout": "Time limit for an agent's answer to a request.",
-    "cancel_timeout": "Time that an agent has to stop after a cancel.",
-    "close_timeout": "Time that an agent has to exit.",
-    "deadline": "Time limit for a run.",
-    "idle_limit": "Time limit for an agent's silence during a run.",
-    "permission_timeout": "Time limit for answering a permission; after it, the permission is denied.",
-    "journal": "Record what the command line runs.",
-    "line_limit": "Longest line that an agent may send.",
-}
+from dragoman.session.client import check_agent
+from dragoman.settings import DESCRIPTIONS, change_settings, with_setting
 
 # Length of token ids that are derived from a command id: long enough that none is ever another token's.
 _TOKEN_ID_CHARS: Final = 16
 
 
 # -- settings
-
-
-def page_settings(home: Path) -> LockedJsonFile[PageSettings]:
-    return LockedJsonFile(home / SETTINGS_FILE, PageSettings())
-
-
-def change_settings(
-    home: Path,
-    decide: Callable[[PageSettings], PageSettings],
-    check: Callable[[Config], object] = lambda config: None,
-) -> Config:
-    """Change the settings file and return the new configuration.
-
-    Raises `ConfigError`, or what `check` raises, when the settings could not be used. Nothing is written then: an
-    unreadable file would stop everything.
-    """
-    configs: list[Config] = []
-
-    def checked(settings: PageSettings) -> PageSettings:
-        try:
-            # As it will be read from the file.
-            new = msgspec.json.decode(msgspec.json.encode(decide(settings)), type=PageSettings)
-        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-            raise ConfigError(f"these settings cannot be stored: {error}") from None
-        configs.append(load(home, page=new))
-        check(configs[-1])
-        return new
-
-    page_settings(home).change(checked)
-    return configs[-1]
 
 
 @handles(requests.SettingsGet)
@@ -86,14 +40,19 @@ def _settings(config: Config) -> results.ServerSettings:
                 default=_plain(getattr(default, name)),
                 source=config.where(name),
                 editable=_is_editable(config, name),
-                description=_DESCRIPTIONS.get(name, ""),
-                choices=setting.choices,
+                description=DESCRIPTIONS.get(name, ""),
+                choices=setting.choices if name != "agent" else _agent_choices(config),
             )
             for name, setting in SETTINGS.items()
         ),
         home=str(config.home),
         version=__version__,
     )
+
+
+def _agent_choices(config: Config) -> tuple[str, ...]:
+    """Return the agents that can be the default, and the default itself, which may be an address."""
+    return tuple(dict.fromkeys((*load_presets(config, lambda error: None), config.agent)))
 
 
 def _is_editable(config: Config, name: str) -> bool:
@@ -112,12 +71,6 @@ async def set_setting(services: Services, request: requests.SettingsSet, caller:
     if name not in SETTINGS:
         raise Refusal("invalid", f"there is no setting {name!r}", field="name")
 
-    def with_value(page: PageSettings) -> PageSettings:
-        settings = {key: old for key, old in page.settings.items() if key != name}
-        if value is not None:
-            settings[name] = value
-        return msgspec.structs.replace(page, settings=settings)
-
     def change() -> results.ServerSettings:
         if value is not None:
             try:
@@ -127,9 +80,15 @@ async def set_setting(services: Services, request: requests.SettingsSet, caller:
                     "invalid", f"{name} is {value!r}; expected {SETTINGS[name].expected}", field="value"
                 ) from None
         try:
-            return _settings(change_settings(services.config.home, with_value))
-        except ConfigError as error:
-            raise Refusal("invalid", str(error), field="value") from None
+            return _settings(
+                change_settings(
+                    services.config.home,
+                    lambda page: with_setting(page, name, value),
+                    lambda config: check_agent(config, value) if name == "agent" and value is not None else None,
+                )
+            )
+        except InputError as error:
+            raise Refusal("invalid", str(error), guidance=error.guidance, field="value") from None
 
     result = await asyncio.to_thread(change)
     services.agents.invalidate()
