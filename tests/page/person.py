@@ -141,8 +141,8 @@ class Person:
         expect(self.page.locator("main h1").first).to_be_attached()
 
     def is_ready(self) -> None:
-        """Wait until the agent is connected and idle."""
-        expect(self.page.get_by_text("ready", exact=True)).to_be_visible()
+        """Wait until the agent is connected and takes the next prompt."""
+        expect(self.page.locator(".status-words")).to_have_text(re.compile("^(idle|failed)$"))
 
     def is_at_end(self) -> None:
         """Wait until the end of the conversation is in view; items are measured after they are drawn."""

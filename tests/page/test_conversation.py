@@ -124,7 +124,7 @@ def test_prompts_wait_while_the_agent_works_and_can_be_changed(person: Person) -
         person.page.locator("body").press("Escape")
     expect(person.conversation.get_by_text("Stopped").first).to_be_visible()
     # Stopping a run pauses the queue: the next prompt is sent when the person says so.
-    person.sees("ready: 1 queued, waiting for you to continue")
+    person.sees("idle: 1 queued, waiting for you to continue")
     queue.nth(0).get_by_role("button", name="Send now").click()
     person.done(2)
     expect(person.conversation.locator(".bubble").last).to_have_text("hello three")

@@ -15,7 +15,7 @@ import "./styles/views";
 import { PhoneTabs } from "./phone/PhoneTabs";
 import { useIsPhone } from "./phone/mediaQueries";
 import type { Scope } from "./protocol";
-import { formatRoute, navigate, useRoute } from "./route";
+import { completeId, formatRoute, navigate, useRoute } from "./route";
 import type { Route } from "./route";
 import { FirstStart } from "./start/FirstStart";
 import { NewSession } from "./start/NewSession";
@@ -117,6 +117,7 @@ function Shell() {
 
 function View({ route }: { route: Route }): ReactNode {
   useFollow(route.view === "session" ? route.id : null);
+  useWholeId(route);
   switch (route.view) {
     case "home":
       return <Home />;
@@ -135,6 +136,22 @@ function View({ route }: { route: Route }): ReactNode {
 function useFollow(id: string | null): void {
   const { store } = useClient();
   useEffect(() => (id === null ? undefined : store.follow(id)), [store, id]);
+}
+
+/** Replaces the beginning of a session's id in the address by the whole id. */
+function useWholeId(route: Route): void {
+  const part = route.view === "session" ? route.id : null;
+  const whole = useStore(({ list }) =>
+    part === null || list === null
+      ? null
+      : completeId(
+          part,
+          list.sessions.map((session) => session.id),
+        ),
+  );
+  useEffect(() => {
+    if (whole !== null && route.view === "session") navigate({ ...route, id: whole }, "replace");
+  }, [whole, route]);
 }
 
 function Home() {

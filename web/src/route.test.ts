@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { formatRoute, parseRoute } from "./route";
+import { completeId, formatRoute, parseRoute } from "./route";
 import type { Route } from "./route";
 
 const ROUTES: readonly Route[] = [
@@ -21,4 +21,12 @@ test.each(ROUTES)("a formatted route is parsed as the same: $view", (route) => {
 
 test.each(["/nothing", "/s", "/s/", "/s/a/b", "/%", "//x"])("an address that is none leads home: %s", (path) => {
   expect(parseRoute(new URL(`http://here${path}`)).view).toBe("home");
+});
+
+test("the beginning of an id means the only session whose id begins so", () => {
+  const ids = ["4efa24c01234", "4e0000001234", "abc"];
+  expect(completeId("4efa24", ids)).toBe("4efa24c01234");
+  expect(completeId("4e", ids)).toBeNull();
+  expect(completeId("abc", ids)).toBeNull();
+  expect(completeId("zzz", ids)).toBeNull();
 });

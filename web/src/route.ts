@@ -63,6 +63,13 @@ export function formatRoute(route: Route): string {
   }
 }
 
+/** The only id that begins so: the command line prints and takes ids that are cut. Null if it is one itself. */
+export function completeId(part: string, ids: readonly string[]): string | null {
+  if (ids.includes(part)) return null;
+  const matching = ids.filter((id) => id.startsWith(part));
+  return matching.length === 1 ? (matching[0] ?? null) : null;
+}
+
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);

@@ -31,8 +31,14 @@ test("a pending call is the agent's activity until its next message", () => {
 test("a state other than running is shown with its reason", () => {
   const { rows } = new RowBuilder();
   expect(statusText({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("needs you");
-  expect(statusText({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
-  expect(statusText({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
+  expect(statusText({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("idle");
+  expect(statusText({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("idle: 1 queued");
+});
+
+test("after a run that failed, the words are those of the header", () => {
+  const builder = new RowBuilder();
+  builder.put({ ...builder.run(), status: "error" });
+  expect(statusText({ ...LIVE, status: "idle" }, builder.rows, 0, "/w")).toBe("failed");
 });
 
 test("an agent in a terminal is described like one of our own", () => {
@@ -49,7 +55,7 @@ test("an error is shown elsewhere, and here by a word", () => {
     "disconnected",
   );
   expect(statusText({ ...LIVE, connection: "error", reason, failure: problem }, rows, 0, "/w")).toBe("not started");
-  expect(statusText({ ...LIVE, status: "idle", reason, failure: problem }, rows, 0, "/w")).toBe("ready");
+  expect(statusText({ ...LIVE, status: "idle", reason, failure: problem }, rows, 0, "/w")).toBe("idle");
 });
 
 test("a figure that cannot be a part of the context is none", () => {

@@ -4,6 +4,7 @@ import { commandLine } from "../terminal/command";
 import type { SessionState, Rows, Usage } from "../protocol";
 import { displayTitle } from "../conversation/paths";
 import { formatCount, formatDuration } from "../conversation/format";
+import { STATE_LABELS } from "../ui/state";
 
 /** `now` is in seconds. Errors are not repeated here: the notice above the conversation and the end of the run show
  * them. */
@@ -25,9 +26,11 @@ export function statusText(live: SessionState, rows: Rows, now: number, workspac
     case "connected":
       break;
   }
-  if (live.status === "waiting") return "needs you";
-  if (live.status === "error") return `failed${why}`;
-  return live.status === "running" ? activityText(rows, now, workspace) : `ready${why}`;
+  if (live.status === "waiting") return STATE_LABELS.waiting;
+  if (live.status === "error") return `${STATE_LABELS.error}${why}`;
+  if (live.status === "running") return activityText(rows, now, workspace);
+  // The words of the header: a session has one state.
+  return `${rows.runs.at(-1)?.status === "error" ? STATE_LABELS.error : STATE_LABELS.idle}${why}`;
 }
 
 function activityText(rows: Rows, now: number, workspace: string): string {

@@ -6,7 +6,7 @@ import { plural } from "../ui/format";
 import type { Item } from "./items";
 import { displayTitle } from "./paths";
 import { RunChangesContext, useConversation, type ProblemAction } from "./context";
-import { formatDuration, describeRunEnd, formatUsage } from "./format";
+import { formatDuration, describeRunEnd, formatUsage, secondsWaited } from "./format";
 
 /** The end of a run: outcome, changes, duration and cost. */
 export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
@@ -30,7 +30,7 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
         </p>
       )}
       <p className="end-line">
-        {run.ended_time !== null && <span>{formatDuration(run.ended_time - run.time)}</span>}
+        {run.ended_time !== null && <span>{formatDuration(run.ended_time - run.time - secondsWaited(item.rows))}</span>}
         {changes && (
           <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
             {plural(changes.files, "file")} changed

@@ -80,6 +80,7 @@ export const StepView = memo(function StepView({
           )}
         </span>
         {step.diffs.length > 0 && state !== "denied" && <CountsView {...totalCounts(step.diffs)} />}
+        {step.failure !== "" && state === "failed" && <span className="took bad">{step.failure}</span>}
         <StepDuration step={step} running={state === "running"} />
         <StateIcon state={state} />
       </button>
@@ -90,7 +91,9 @@ export const StepView = memo(function StepView({
 
 function StepDuration({ step, running }: { step: Step; running: boolean }) {
   const now = useSeconds(running);
-  const seconds = step.ended !== null ? step.ended - step.started : running ? now - step.started : null;
+  const ended = step.ended ?? (running ? now : null);
+  // Without the time that the user took to answer.
+  const seconds = ended === null ? null : ended - step.started - step.waited;
   if (seconds === null || seconds < 0.05) return null;
   return <span className="took">{formatDuration(running ? Math.floor(seconds) : seconds)}</span>;
 }

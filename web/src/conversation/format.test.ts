@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { DECIDED, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
 import type { Run } from "../protocol";
-import { formatDuration, describeRunEnd, formatCount, formatUsage } from "./format";
+import { formatDuration, describeRunEnd, formatCount, formatUsage, secondsWaited } from "./format";
 
 test("times are as long as they need to be", () => {
   expect([0.12, 6, 9.96, 14.4, 200, 7500].map(formatDuration)).toEqual([
@@ -62,4 +62,12 @@ test("an error that the agent has already shown is not repeated", () => {
   const noted = builder.notice("API Error: 400 no such model");
   expect(describeRunEnd(run, { isSilent: false, rows: [noted] }, (name) => name)?.text).toBe("The run failed.");
   expect(describeRunEnd(run, { isSilent: false, rows: [] }, (name) => name)?.text).toContain("400 no such model");
+});
+
+test("waits for the user's answers are added up, and those at the same time once", () => {
+  const builder = new RowBuilder();
+  const answered = (begin: number, end: number, by = "person") =>
+    builder.permission("May I?", { time: begin, resolved_time: end, ...DECIDED, decided_by: by });
+  const rows = [answered(10, 20), answered(15, 30), answered(40, 50, "rule"), builder.permission("pending")];
+  expect(secondsWaited(rows)).toBe(20);
 });

@@ -104,6 +104,22 @@ export function describeRunEnd(
   return { text: why && !isAlreadyShown(why, rows) ? `The run failed: ${why}` : "The run failed.", bad: true };
 }
 
+/** Seconds that a run waited for the user's answers. Waits at the same time count once. */
+export function secondsWaited(rows: readonly TimelineRow[]): number {
+  const spans = rows.flatMap((row) => {
+    if (row.table !== "permissions" && row.table !== "questions") return [];
+    const end = row.table === "permissions" ? row.resolved_time : row.answered_time;
+    return row.decided_by === "person" && end !== null ? [{ begin: row.time, end }] : [];
+  });
+  let seconds = 0;
+  let until = 0;
+  for (const { begin, end } of spans.sort((one, other) => one.begin - other.begin)) {
+    seconds += Math.max(0, end - Math.max(begin, until));
+    until = Math.max(until, end);
+  }
+  return seconds;
+}
+
 /** Some agents stop at the first thing that is refused, and call that cancelled. */
 function describeRefusal(rows: readonly TimelineRow[], name: (title: string, kind: string) => string): string | null {
   const permission = rows.findLast((row) => row.table === "permissions");

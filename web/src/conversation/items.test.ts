@@ -238,3 +238,29 @@ test("a notice of the agent is shown where it came", () => {
   builder.message("assistant", "Done.");
   expect(shown(builder)).toContain("notice Nearly full");
 });
+
+test("a command that failed looks failed, though the agent calls it completed", () => {
+  const builder = new RowBuilder();
+  builder.run();
+  builder.call("execute", "false", { exit_code: 1 });
+  builder.call("execute", "true", { exit_code: 0 });
+  builder.call("execute", "make", { raw_output: { exitCode: 2 } });
+  builder.call("execute", "sleep", { signal: "SIGTERM" });
+  const steps = new ItemBuilder()
+    .of(builder.rows, none, null)
+    .flatMap((item) => (item.kind === "step" ? [`${item.step.state} ${item.step.failure}`] : []));
+  expect(steps).toEqual(["failed exit 1", "done ", "failed exit 2", "failed SIGTERM"]);
+});
+
+test("a step does not count the time that the user took to answer", () => {
+  const builder = new RowBuilder();
+  builder.run();
+  const call = builder.call("edit", "edit a");
+  const answered = { outcome: "selected", option_id: "once", ...DECIDED, decided_by: "person" } as const;
+  const permission = builder.permission("May I?", { tool_call_row: call.id, ...answered });
+  builder.put({ ...permission, resolved_time: permission.time + 26 });
+  const waited = new ItemBuilder()
+    .of(builder.rows, none, null)
+    .flatMap((item) => (item.kind === "step" ? [item.step.waited] : []));
+  expect(waited).toEqual([26]);
+});

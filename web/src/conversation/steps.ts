@@ -16,6 +16,10 @@ export interface Step {
   readonly state: StepState;
   readonly started: number;
   readonly ended: number | null;
+  /** Seconds that it waited for the user's answer. */
+  readonly waited: number;
+  /** How its command ended, if not with exit code 0: "exit 3", or the signal. */
+  readonly failure: string;
   readonly diffs: readonly DiffItem[];
   readonly permission: Permission | null;
   /** The host calls that belong to this tool call. */
@@ -112,7 +116,7 @@ function buildStep(parts: Parts, before: ReadonlyMap<string, Step>): Step {
   }
   const summary =
     row.table === "tool_calls"
-      ? summarizeCall(row, permission)
+      ? summarizeCall(row, permission, hostCalls)
       : row.table === "file_calls"
         ? summarizeFile(row)
         : summarizeTerminal(row);
@@ -127,6 +131,7 @@ function buildStep(parts: Parts, before: ReadonlyMap<string, Step>): Step {
     row,
     started: row.time,
     ended: row.ended_time,
+    waited: secondsUntilAnswer(permission),
     permission,
     hostCalls,
     children,
@@ -139,21 +144,42 @@ export function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
   return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 
-type StepSummary = Pick<Step, "kind" | "title" | "state" | "diffs">;
+function secondsUntilAnswer(permission: Permission | null): number {
+  if (permission?.decided_by !== "person" || permission.resolved_time === null) return 0;
+  return Math.max(0, permission.resolved_time - permission.time);
+}
 
-function summarizeCall(call: ToolCall, permission: Permission | null): StepSummary {
+type StepSummary = Pick<Step, "kind" | "title" | "state" | "diffs" | "failure">;
+
+function summarizeCall(call: ToolCall, permission: Permission | null, hostCalls: readonly HostCall[]): StepSummary {
   const diffs = call.content.filter((item) => item.type === "diff");
+  const failure = failureOfCall(call, hostCalls);
   return {
     kind: call.kind,
     title: call.title.trim() || call.name || call.kind,
-    state: stateOfCall(call, permission),
+    state: stateOfCall(call, permission, failure),
     diffs,
+    failure,
   };
 }
 
-function stateOfCall(call: ToolCall, permission: Permission | null): StepState {
+/** How the command of a call failed: agents call a tool completed whose command did not succeed. */
+function failureOfCall(call: ToolCall, hostCalls: readonly HostCall[]): string {
+  const terminals = hostCalls.filter((one) => one.table === "terminals" && one.status === "exited") as Terminal[];
+  const reported = call.raw_output as { exitCode?: unknown; exit_code?: unknown } | null;
+  const code = call.exit_code ?? reported?.exitCode ?? reported?.exit_code ?? null;
+  const own = commandFailure({ exit_code: typeof code === "number" ? code : null, signal: call.signal });
+  return own || terminals.map(commandFailure).find((text) => text !== "") || "";
+}
+
+function commandFailure({ exit_code, signal }: Pick<Terminal, "exit_code" | "signal">): string {
+  if (signal !== null) return signal;
+  return exit_code === null || exit_code === 0 ? "" : `exit ${exit_code}`;
+}
+
+function stateOfCall(call: ToolCall, permission: Permission | null, failure: string): StepState {
   const answer = permission ? permissionAnswer(permission) : null;
-  if (call.status === "completed") return "done";
+  if (call.status === "completed") return failure === "" ? "done" : "failed";
   if (answer === "denied") return "denied";
   if (call.status === "failed") return "failed";
   if (answer === "withdrawn") return "cancelled";
@@ -172,11 +198,14 @@ function summarizeFile(file: FileCall): StepSummary {
     title,
     state,
     diffs: file.diff && file.operation === "write" ? [file.diff] : [],
+    failure: "",
   };
 }
 
 function summarizeTerminal(terminal: Terminal): StepSummary {
-  return { kind: "execute", title: commandLine(terminal), state: stateOfTerminal(terminal), diffs: [] };
+  const state = stateOfTerminal(terminal);
+  const failure = state === "failed" ? commandFailure(terminal) : "";
+  return { kind: "execute", title: commandLine(terminal), state, diffs: [], failure };
 }
 
 function stateOfTerminal({ status, exit_code }: Terminal): StepState {

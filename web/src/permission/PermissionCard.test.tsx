@@ -96,6 +96,16 @@ test("always shows the rule before it is saved", async () => {
   expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", answer: "allow", always: true }]);
 });
 
+test("the agent's own lasting answer shows the rule before it is saved, too", async () => {
+  const bridge = await card();
+  now = 5000;
+  await drawn.key(document.body, "2");
+  expect(answers(bridge)).toEqual([]);
+  expect(drawn.container.textContent).toContain("allow execute rm *");
+  await drawn.press("Save the rule and allow");
+  expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", option_id: "always" }]);
+});
+
 test("where no rule can be made, why is said and nothing can be saved", async () => {
   await card({}, new FakeBridge({ "policy.preview": { rules: [], error: "This is too wide for a rule." } }));
   await drawn.press("4 Always in this workspace…");

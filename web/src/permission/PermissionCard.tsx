@@ -26,7 +26,8 @@ type PermissionAnswerFields = { option_id: string } | { answer: "allow" | "rejec
 /** A permission request in full, then the options. */
 export function PermissionCard({ bridge, sessionId, workspace, permission, keys = false, onOpenFile }: Props) {
   const heading = useId();
-  const [always, setAlways] = useState(false);
+  // The lasting answer whose rule is shown: an option of the agent's, or our own for the workspace.
+  const [always, setAlways] = useState<PermissionOption | "own" | null>(null);
   const [whole, setWhole] = useState<Permission | null>(null);
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
@@ -50,13 +51,18 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
       setSent(false);
     }
   };
+  /** A lasting answer becomes a rule, which is shown before it is saved. */
+  const choose = (option: PermissionOption) => {
+    if (option.kind.endsWith("_always") && rights.canAddRules) setAlways(option);
+    else void answer({ option_id: option.option_id });
+  };
   useNumberKeys(
     keys && pending && !sent && rights.canAnswer,
     options.length + (rights.canAddRules ? 1 : 0),
     (number) => {
       const option = options[number - 1];
-      if (option) void answer({ option_id: option.option_id });
-      else setAlways(true);
+      if (option) choose(option);
+      else setAlways("own");
     },
   );
   return (
@@ -80,7 +86,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
                 number={at + 1}
                 keys={keys}
                 disabled={sent}
-                onChoose={() => void answer({ option_id: option.option_id })}
+                onChoose={() => choose(option)}
               />
             ))}
           </div>
@@ -90,23 +96,27 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
               <button
                 type="button"
                 className="button quiet"
-                aria-expanded={always}
+                aria-expanded={always === "own"}
                 disabled={sent}
                 title="Saves a rule in Dragoman, whatever the agent remembers. You see the rule before it is saved."
-                onClick={() => setAlways(!always)}
+                onClick={() => setAlways(always === "own" ? null : "own")}
               >
                 {keys && <kbd>{options.length + 1}</kbd>} Always in this workspace…
               </button>
             )}
             {keys && <span className="keys-hint">while typing: Alt and the number</span>}
           </div>
-          {always && (
+          {always !== null && (
             <Always
+              key={always === "own" ? "" : always.option_id}
               bridge={bridge}
               sessionId={sessionId}
               permissionId={permission.id}
+              option={always === "own" ? null : always}
               disabled={sent}
-              onSave={(which) => void answer({ answer: which, always: true })}
+              onSave={(which) =>
+                void answer(always === "own" ? { answer: which, always: true } : { option_id: always.option_id })
+              }
             />
           )}
         </>
@@ -159,17 +169,21 @@ interface AlwaysProps {
   bridge: Bridge;
   sessionId: string;
   permissionId: string;
+  /** The agent's option that was chosen; null for our own, which can also deny. */
+  option: PermissionOption | null;
   disabled: boolean;
   onSave: (answer: "allow" | "reject") => void;
 }
 
 /** Shows the rule before it is saved. */
-function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysProps) {
-  const [which, setWhich] = useState<"allow" | "reject">("allow");
+function Always({ bridge, sessionId, permissionId, option, disabled, onSave }: AlwaysProps) {
+  const [which, setWhich] = useState<"allow" | "reject">(option?.kind === "reject_always" ? "reject" : "allow");
   const preview = usePreview(bridge, sessionId, permissionId, which);
+  const hasRule = preview !== null && preview.rules.length > 0;
   return (
     <div className="always">
-      <fieldset>
+      {option !== null && <p>From now on, for all agents in this workspace:</p>}
+      <fieldset hidden={option !== null}>
         <legend>From now on, in this workspace</legend>
         {(["allow", "reject"] as const).map((one) => (
           <label key={one}>
@@ -193,10 +207,10 @@ function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysPro
       <button
         type="button"
         className="button primary"
-        disabled={disabled || !preview || preview.rules.length === 0}
+        disabled={disabled || preview === null || (option === null && !hasRule)}
         onClick={() => onSave(which)}
       >
-        {which === "allow" ? "Save the rule and allow" : "Save the rule and deny"}
+        {`${hasRule || option === null ? "Save the rule and " : ""}${which === "allow" ? "allow" : "deny"}`}
       </button>
     </div>
   );
