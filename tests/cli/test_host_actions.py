@@ -159,7 +159,7 @@ def test_an_action_that_a_tool_call_announced_exactly_gets_no_line_of_its_own() 
     edit, run = announcing(content=(CHANGE,)), announcing("execute", wanted={"command": ["make", "all"]})
     look = announcing("read", path="/project/src/a.py")
     assert lines(edit, written(), done_tool((CHANGE,))) == ["● Do it", "✓ Do it  +2 −1"]
-    assert lines(run, started("make", "all"), exited(), done_tool()) == ["● run Do it", "✓ Do it"]
+    assert lines(run, started("make", "all"), exited(), done_tool()) == ["● run Do it", "✓ Do it  exit 0"]
     assert lines(look, read(), done_tool()) == ["● Do it src/a.py", "✓ Do it"]
 
 

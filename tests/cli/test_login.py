@@ -246,3 +246,12 @@ def test_an_agent_that_cannot_be_started_is_reported(cli: Cli) -> None:
     assert done.code == 3
     assert "/nowhere/agent" in done.err
     assert cli("login", "no-such-agent").code == 2
+
+
+def test_without_an_agent_none_is_assumed(cli: Cli) -> None:
+    done = cli("login")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("dragoman: name the agent to log in to\n")
+    assert "dragoman agents" in done.err
+    cli.configure('agent = "demo"\n')
+    assert cli("login").code == 0  # it is the user's own choice

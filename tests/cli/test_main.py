@@ -127,11 +127,44 @@ def test_agents_as_json(cli: Cli) -> None:
     assert listed["mine"]["install"] == "get mine --now"
 
 
-def test_agents_with_a_broken_config_names_the_line(cli: Cli) -> None:
-    cli.configure('acces = "ask"\n')
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ('acces = "ask"\n', "config.toml:1"),
+        ('access = "everything"\n', "config.toml:1"),
+        ("this is no TOML", "config.toml:1"),
+        ('[agents.mine]\nargs = ["x"]\n', "config.toml:1"),
+    ],
+)
+def test_agents_are_listed_whatever_is_wrong_with_the_settings(cli: Cli, config: str, named: str) -> None:
+    cli.configure(config)
     done = cli("agents")
-    assert (done.code, done.out) == (2, "")
-    assert "config.toml:1" in done.err
+    assert done.code == 0
+    assert "  claude" in done.out
+    assert done.err.startswith("dragoman: ")
+    assert named in done.err
+
+
+def test_an_unknown_default_agent_is_reported_and_the_others_are_listed(cli: Cli) -> None:
+    done = cli("agents", env={"DRAGOMAN_AGENT": "bogus"})
+    assert done.code == 0
+    assert "  demo " in done.out
+    assert 'DRAGOMAN_AGENT: there is no agent "bogus"' in done.err
+    (cli.home / "settings.json").write_text('{"settings": {"agent": "bogus"}}')
+    done = cli("agents")
+    assert (done.code, "  demo " in done.out) == (0, True)
+    assert 'settings.json: there is no agent "bogus"' in done.err
+    assert "dragoman config set agent NAME" in done.err
+    done = cli("run", "hello")
+    assert done.code == 2
+    assert 'settings.json: there is no agent "bogus"' in done.err
+    assert cli("run", "-a", "demo", "hello").code == 0
+
+
+@pytest.mark.parametrize("command", [("sessions", "list"), ("usage",), ("token", "list"), ("journal", "path")])
+def test_a_bad_setting_hides_nothing_that_does_not_need_it(cli: Cli, command: tuple[str, ...]) -> None:
+    cli.configure('access = "everything"\n')
+    assert cli(*command).code == 0
 
 
 def test_a_closed_pipe_ends_the_listing_quietly(cli: Cli) -> None:
@@ -147,9 +180,19 @@ def test_agents_in_a_narrow_terminal_have_their_command_below_them(cli: Cli) -> 
     with (cli.home / "config.toml").open("a") as config:
         config.write(MINE.replace("It needs a key.", "It needs a key, which you get from the people who made it."))
     lines = cli("agents", env={"COLUMNS": "40"}).out.splitlines()
+    assert [line for line in lines if len(line) > 40 and " " in line.strip()] == []  # no word is broken
     start = lines.index("  mine  mine")
     assert lines[start + 1] == "    get mine --now"
     assert lines[start + 2 : start + 4] == ["    It needs a key, which you get from", "    the people who made it."]
+
+
+def test_a_command_that_is_broken_into_lines_can_still_be_pasted(cli: Cli) -> None:
+    with (cli.home / "config.toml").open("a") as config:
+        config.write(MINE.replace("get mine --now", "get mine --from a/rather/long/address --now --and all of it"))
+    lines = cli("agents", env={"COLUMNS": "40"}).out.splitlines()
+    start = lines.index("  mine  mine")
+    pasted = "\n".join(lines[start + 1 : start + 4]).replace("\\\n", " ")
+    assert " ".join(pasted.split("\n")[0].split()) == "get mine --from a/rather/long/address --now --and all of it"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -27,7 +27,8 @@ def test_a_person_is_asked_and_the_answer_counts(cli: Cli, on_terminal: On) -> N
     terminal = on_terminal("run", "edit README")
     shown = without_looks(terminal.until(b"1-4): ").decode().replace("\r\n", "\n"))
     assert "● Create README.md\n\n? Create README.md (edit)\n  README.md  +3\n    + # README\n" in shown
-    assert "  1  Allow\n  2  Always allow\n  3  Reject\n  4  Always reject\n" in shown
+    assert "  1  Allow\n  2  Always allow\n     for all agents here: allow kind edit, path " in shown
+    assert "  3  Reject\n  4  Always reject\n     for all agents here: deny kind write, path " in shown
     terminal.type(b"1\n")
     assert "I created README.md." in terminal.rest()
     assert terminal.code() == 0

@@ -99,7 +99,7 @@ def test_thoughts_can_be_left_out() -> None:
             result("Edit x", "edit", content=(Diff(path="x", old_text="a\nb\n", new_text="a\nc\nd\n"),)),
             "✓ Edit x  +2 −1",
         ),
-        (result("Run x", "execute", output={"exitCode": 2}), "✓ Run x  exit 2"),
+        (result("Run x", "execute", output={"exitCode": 2}), "✗ Run x  exit 2"),
         (result("Run x", "execute", output={"exit_code": 0}), "✓ Run x  exit 0"),
         (result("Do x", output=["a"]), "✓ Do x"),
         (result("Do x", status="failed", output={"error": "no\nway"}), "✗ Do x  no way"),
@@ -265,3 +265,64 @@ def test_a_history_that_differs_is_one_line(difference: Difference, reason: str)
     event = events.HistoryDiffers(0.0, "s", "r", None, (difference,), 3)
     [line] = lines(event, using=renderer(width=120))
     assert line == f"! the agent's history differs: {reason} (and 2 more)"
+
+
+# -- commands that failed, and their output
+
+
+def terminal_exited(code: int | None = 1, signal: str | None = None, output: str = "") -> events.TerminalExited:
+    return events.TerminalExited(*HEAD, "term", "make", ("all",), "exited", code, signal, output, len(output), False)
+
+
+def run_call(**named: Any) -> events.ToolCall:
+    return msgspec.structs.replace(call("make all", "execute", **named), input={"command": "make all"})
+
+
+def terminal_started() -> events.TerminalStarted:
+    return events.TerminalStarted(*HEAD, "term", "make", ("all",), None, ())
+
+
+def test_a_command_that_failed_in_our_terminal_looks_failed() -> None:
+    for end, words in ((terminal_exited(2), "exit 2"), (terminal_exited(None, "SIGSEGV"), "SIGSEGV")):
+        shown_lines = lines(run_call(), terminal_started(), end, result("make all", "execute"))
+        assert shown_lines == ["● run make all", f"✗ run make all  {words}"]
+    [*_, ended] = shown(run_call(), terminal_started(), terminal_exited(2), result("make all", "execute"))
+    assert isinstance(ended, Ending)
+    assert [span.style for span in ended.spans if "exit 2" in span.text] == ["bad"]
+    done = lines(run_call(), terminal_started(), terminal_exited(0), result("make all", "execute"))
+    assert done[-1] == "✓ run make all  exit 0"
+
+
+def test_the_end_of_a_commands_output_is_shown_where_it_is_wanted() -> None:
+    output = "".join(f"line {number}\n" for number in range(9))
+    by = Renderer(cwd=CWD, width=80, thoughts=True, verbose=False, output_lines=2)
+    command = (run_call(), terminal_started(), terminal_exited(0, output=output), result("make all", "execute"))
+    assert lines(*command, using=by)[1:] == ["✓ run make all  exit 0", "    line 7", "    line 8"]
+    text = (Content(content=TextContent(text=f"```console\n{output}```")),)
+    assert lines(result("ls", "execute", content=text), using=by) == ["✓ run ls", "    line 7", "    line 8"]
+    assert lines(*command)[1:] == ["✓ run make all  exit 0"]
+
+
+# -- time that the user took to answer
+
+
+def asked_at(time: float, name: str) -> events.PermissionRequested:
+    return events.PermissionRequested(time, "s", "r", None, name, None, "Edit", "edit", None, (), (), ())
+
+
+def answered_at(time: float, name: str, by: str = "person") -> events.PermissionResolved:
+    return events.PermissionResolved(
+        time, "s", "r", None, name, None, "selected", "once", "allow_once", decision="allow", decided_by=by
+    )
+
+
+def completed(duration_s: float) -> events.RunCompleted:
+    return events.RunCompleted(*HEAD, "success", "end_turn", "", None, duration_s)
+
+
+def test_the_duration_of_a_run_is_without_the_time_that_the_user_took_to_answer() -> None:
+    by = renderer()
+    run = (asked_at(1, "a"), asked_at(2, "b"), answered_at(21, "b"), answered_at(27, "a"), completed(30))
+    assert lines(*run, using=by)[-1] == "done in 4.0s · waited 26.0s for you"
+    assert lines(asked_at(1, "a"), answered_at(9, "a", "rule"), completed(10), using=by)[-1] == "done in 10.0s"
+    assert lines(completed(3), using=by) == ["done in 3.0s"]

@@ -7,8 +7,9 @@ import re
 import signal
 import struct
 import termios
+import threading
 
-from cli.conftest import On
+from cli.conftest import Cli, On
 
 
 def test_enter_gives_a_new_link_and_ctrl_c_ends_it(on_terminal: On) -> None:
@@ -34,3 +35,20 @@ def test_on_the_network_a_phone_gets_a_qr_code(on_terminal: On) -> None:
         assert output.count("█") > 100
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.code() == 0
+
+
+def test_running_servers_are_listed_and_stopped(cli: Cli, on_terminal: On) -> None:
+    done = cli("serve", "--status")
+    assert (done.code, done.out) == (1, "No server is running. Start one: dragoman serve\n")
+    terminal = on_terminal("serve", "--port", "0", "--no-open")
+    [url] = re.findall(r"running at (\S+)", terminal.until(b"Ctrl-C to stop.\r\n").decode())
+    pid = terminal.process.pid
+    done = cli("serve", "--status")
+    assert (done.code, done.out) == (0, f"Running as process {pid}: {url}\n")
+    ended = threading.Thread(target=terminal.process.wait)  # as its shell would: a process that is not waited for stays
+    ended.start()
+    done = cli("serve", "--stop")
+    ended.join()
+    assert (done.code, done.out) == (0, f"Stopped process {pid}: {url}\n")
+    assert terminal.code() == 0
+    assert cli("serve", "--stop").out == "No server is running.\n"

@@ -12,12 +12,12 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from dragoman.cli.command import how_long_ago, when
+from dragoman.cli.command import State, how_long_ago, when
 from dragoman.cli.options import filter_sessions, parse_time
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
@@ -33,7 +33,8 @@ from journal.talk import ALLOW, Talk
 from .conftest import Cli, without_looks
 from .stored_home import NOON, edit_journal, shown, write_session
 
-COMMANDS = ((), ("list",), ("show",), ("search",), ("resume",), ("export",), ("delete",))
+COMMANDS = ((), ("list",), ("show",), ("search",), ("rename",), ("resume",), ("export",), ("delete",))
+PERMISSION = {"sessionId": "a", "toolCall": {"toolCallId": "t", "title": "Edit"}, "options": ALLOW}
 EVIL = "\x1b]0;owned\x07\x1b[31mred\r\x9b2Jwhole\u202e"
 
 
@@ -144,10 +145,63 @@ def test_a_run_is_running_while_its_owner_lives_and_otherwise_interrupted(cli: C
     assert "\x1b[32mrunning" in looks  # green
     assert "\x1b[31m" not in looks  # nothing red: it is over
     assert cli("sessions", "show", "of-the-dead").out.endswith("on it\n\ninterrupted\n")
-    assert cli("sessions", "show", "of-the-living").out.endswith("on it\n\nstill running\n")
+    assert cli("sessions", "show", "of-the-living").out.endswith("on it\n\nrunning\n")
     done = cli("sessions", "delete", "--yes", "of-the-living")
     assert (done.code, "open in another process" in done.err) == (2, True)
     assert len(listed(cli)) == 3
+
+
+def test_a_state_has_one_word_here_and_on_the_page(cli: Cli) -> None:
+    living = this_process()
+
+    async def work(journal: SqliteJournal) -> None:
+        await journal.heartbeat(living)
+        epoch = await journal.claim("waits", living.id, is_alive=lambda _: True)
+        talk = await Talk.begin(journal, "waits", epoch=epoch)
+        talk.prompt("work")
+        talk.frame("in", {"id": "p1", "method": "session/request_permission", "params": PERMISSION}, "agent")
+        await talk.commit()
+        failed = await Talk.begin(journal, "failed")
+        failed.frame("in", {"id": failed.prompt("work"), "error": {"code": -32603, "message": "broken"}}, "agent")
+        await failed.commit()
+
+    edit_journal(cli, work)
+    states = {session["id"]: session["state"] for session in listed(cli)}
+    assert states == {"waits": "needs you", "failed": "failed"}
+    labels = (Path(__file__).parents[2] / "web/src/ui/state.ts").read_text()
+    for word in get_args(State):
+        assert re.search(rf'^  \w+: "{word}",$', labels, re.MULTILINE), word
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--model", "gpt"), ("--mode", "nope"), ("--option", "foo=1"), ("--option", "word_by_word=maybe")]
+)
+def test_a_start_that_failed_leaves_no_session_behind(cli: Cli, arguments: tuple[str, ...]) -> None:
+    assert cli("run", *arguments, "hello").code == 2
+    assert listed(cli) == []
+    assert cli("run", "hello").code == 0
+    assert len(listed(cli)) == 1
+    assert cli("journal", "verify").code == 0
+
+
+def test_a_session_is_renamed(cli: Cli) -> None:
+    cli("run", "hello")
+    done = cli("sessions", "rename", "-", "My ", " own   title")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith(": My own title\n")
+    assert listed(cli)[0]["title"] == "My own title"
+    assert cli("sessions", "rename", "-").code == 0
+    assert listed(cli)[0]["title"] == "hello"
+    assert cli("sessions", "rename", "-", "x" * 201).code == 2
+
+
+def test_a_resumed_session_shows_where_the_agent_was_started_again(cli: Cli) -> None:
+    cli("run", "hello")
+    cli("sessions", "resume", "-", "plan")
+    out = cli("sessions", "show").out
+    assert out.count("The agent was started again and ") == 1
+    assert out.index("The agent was started again") < out.index("› plan")
+    assert cli("journal", "verify").code == 0
 
 
 @pytest.mark.parametrize("width", [40, 60, 90, 130])
@@ -430,6 +484,27 @@ def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
     done = cli("sessions", "search", "absent")
     assert (done.code, done.out) == (0, "")
     assert "No matches" in done.err
+
+
+def test_hits_are_grouped_by_session(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        for name in ("feed01", "feed02"):
+            talk = await Talk.begin(journal, name, time=NOON)
+            request = talk.prompt("mend the parser")
+            talk.say("The parser is mended.")
+            diff = {"type": "diff", "path": "/w/parser.py", "newText": "new"}
+            talk.tool("t1", title="parser.py", kind="edit", status="completed", content=[diff])
+            talk.end(request)
+            await talk.commit()
+
+    edit_journal(cli, work)
+    out = cli("sessions", "search", "parser").out
+    assert out.count("feed01") == out.count("feed02") == 1
+    first, second = out.split("\n\n")
+    for group in (first, second):
+        heading, *hits = group.splitlines()
+        assert heading.endswith("mend the parser")
+        assert sorted(hit.split()[0] for hit in hits) == ["assistant", "tool", "user"]
 
 
 def test_words_quoted_in_the_shell_are_a_phrase(cli: Cli) -> None:

@@ -39,15 +39,15 @@ def agents(as_json: bool) -> int:
     import asyncio
 
     from dragoman.agents.find import survey
-    from dragoman.agents.preset import get, load_presets
-    from dragoman.cli.command import print_error, print_json
-    from dragoman.config import load
-    from dragoman.errors import DragomanError
+    from dragoman.agents.preset import load_presets
+    from dragoman.cli.command import print_error, print_json, usable_settings
+    from dragoman.errors import DragomanError, InputError
+    from dragoman.session.client import LocalClient
 
     try:
-        settings = load()
-        presets = load_presets(settings)
-        get(settings.agent, presets)
+        # An invalid setting is reported and left out: this command is where its error sends the user.
+        settings = usable_settings()
+        presets = load_presets(settings, print_error)
         findings = asyncio.run(survey(presets, environ=dict(os.environ)))
     except DragomanError as error:
         return print_error(error, opened=False)
@@ -55,6 +55,10 @@ def agents(as_json: bool) -> int:
         print_json([_record(finding, settings.agent) for finding in findings])
     else:
         _print(findings, settings.agent)
+    try:
+        LocalClient(config=settings).spec_of(None)
+    except InputError as error:
+        print_error(error)
     return 0
 
 
@@ -88,9 +92,12 @@ def _print(findings: Sequence[Finding], default: str) -> None:
         click.echo(("\n" if ready else "") + _bold("Not installed; to install them:"))
         _columns([_missing_row(finding, default) for finding in missing])
     click.echo("")
-    footer = '* is the default. Use another with: dragoman run -a NAME "…"'
-    for line in textwrap.wrap(footer, shutil.get_terminal_size((80, 24)).columns):
-        click.echo(line)
+    has_default = any(finding.preset.id == default for finding in findings)
+    mark = "* is the default. " if has_default else ""
+    change = "To change the default: dragoman config set agent NAME"
+    for text in (f'{mark}Use another with: dragoman run -a NAME "…"', change):
+        for line in textwrap.wrap(text, _terminal_columns()):
+            click.echo(line)
 
 
 def _ready_row(finding: Finding, default: str) -> Row:
@@ -113,22 +120,35 @@ def _mark(finding: Finding, default: str) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> None:
-    """Print the rows; in a narrow terminal, the command below the agent. A line to paste is never broken."""
+    """Print the rows; in a narrow terminal, the command below the agent."""
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     margin = sum(width + 2 for width in widths if width)
-    terminal_columns = shutil.get_terminal_size((80, 24)).columns
-    is_narrow = terminal_columns < margin + MIN_TEXT_COLUMNS
+    is_narrow = _terminal_columns() < margin + MIN_TEXT_COLUMNS
     if is_narrow:
         margin = 4
+    room = max(MIN_TEXT_COLUMNS, _terminal_columns() - margin)
     for *cells, text, remark in rows:
+        first, *more = _pasteable_lines(text, room) if is_narrow else [text]
         if is_narrow:
-            click.echo("  ".join(cell for cell in cells if cell))
-            click.echo(f"{'':<{margin}}{text}")
+            head = "  ".join(cell for cell in cells if cell)
+            for line in textwrap.wrap(head, room + margin, subsequent_indent="  "):
+                click.echo(line)
+            click.echo(f"{'':<{margin}}{first}")
         else:
             start = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True) if width)
-            click.echo(f"{start}{text}".rstrip())
-        for line in textwrap.wrap(remark, max(MIN_TEXT_COLUMNS, terminal_columns - margin)):
+            click.echo(f"{start}{first}".rstrip())
+        for line in (*more, *textwrap.wrap(remark, room)):
             click.echo(f"{'':<{margin}}{line}")
+
+
+def _pasteable_lines(command: str, room: int) -> list[str]:
+    """Break a command line between words. A backslash ends each line but the last: it can still be pasted as it is."""
+    lines = textwrap.wrap(command, room - 2, break_long_words=False, break_on_hyphens=False) or [""]
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
+def _terminal_columns() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def _bold(text: str) -> str:

@@ -8,8 +8,9 @@ at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -18,6 +19,7 @@ from dragoman.cli.screen import Floor, Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line
 from dragoman.host.permission import Option, PermissionAnswer, PermissionRequest
 from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
+from dragoman.host.policy.remembered import DerivedRules
 from dragoman.record.diffs import changed_lines, describe_changes
 
 # Lines of each diff, command and input that are shown at first. The rest is counted, never left out in silence.
@@ -66,6 +68,10 @@ _PLAIN_NAMES = {
 }
 
 
+# Returns the rules of an "always" (True) or a "never".
+RulePreview: TypeAlias = Callable[[PermissionRequest, bool], DerivedRules]
+
+
 class TerminalAsker:
     """Asks a person at a terminal. `floor` is entered for each question: one at a time."""
 
@@ -92,9 +98,20 @@ class TerminalAsker:
 class PermissionPrompt(TerminalAsker):
     """An `on_permission` for a person at a terminal; `cwd` is the workspace."""
 
-    def __init__(self, screen: Screen, floor: Floor, *, fd: int, cwd: Path, width: int) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        floor: Floor,
+        *,
+        fd: int,
+        cwd: Path,
+        width: int,
+        preview: RulePreview | None = None,
+    ) -> None:
+        """`preview` returns the rules that a lasting answer would become; they are shown with the answer."""
         super().__init__(screen, floor, fd=fd, width=width)
         self._cwd = cwd
+        self._preview = preview
 
     async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
         async with self._floor():
@@ -130,7 +147,7 @@ class PermissionPrompt(TerminalAsker):
     def _put(self, request: PermissionRequest, lines: Iterable[tuple[Span, ...]], *, is_truncated: bool) -> None:
         self._screen.part()
         self._say(*headline(request, self.width))
-        for spans in (*lines, *choices(request, self.width, is_truncated=is_truncated)):
+        for spans in (*lines, *choices(request, self.width, is_truncated=is_truncated, preview=self._preview)):
             for line in fold_lines(spans, self.width):
                 self._say(*line)
 
@@ -216,18 +233,33 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
         yield (Span(f"  ! {one_line(request.reason, MAX_CHARACTERS)}", "bad"),)
 
 
-def choices(request: PermissionRequest, width: int, *, is_truncated: bool) -> Iterable[tuple[Span, ...]]:
-    """Show the agent's options by number, our own lasting answers by words, and the way to see the rest by a letter."""
+def choices(
+    request: PermissionRequest, width: int, *, is_truncated: bool, preview: RulePreview | None = None
+) -> Iterable[tuple[Span, ...]]:
+    """Show the agent's options by number, our own lasting answers by words, and the way to see the rest by a letter.
+
+    Below a lasting answer is the rule that it becomes: nobody has to find out afterwards how far it goes.
+    """
     for number, option in enumerate(sorted_options(request), start=1):
         effect = _effect(option)
         name = one_line(_NAMES[option.kind] if _is_kind(option) else option.name, max(8, width - 6 - len(effect)))
         yield (Span(f"  {number}", "question"), Span(f"  {name}"), Span(effect, "dim"))
+        if preview is not None and option.kind.endswith("_always"):
+            yield _rule_line(preview(request, option.allows))
     if words := lasting_answers(request):
         names = ", ".join(words)
         effect = one_line("Remember the answer for this workspace", max(8, width - 4 - len(names)))
         yield (Span(f"  {names}", "question"), Span(f"  {effect}", "dim"))
+        if preview is not None:
+            yield from (_rule_line(preview(request, word == ALWAYS)) for word in words)
     if is_truncated and request.options:
         yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show everything first", "dim"))
+
+
+def _rule_line(derived: DerivedRules) -> tuple[Span, ...]:
+    text = f"for all agents here: {'; '.join(map(str, derived.rules))}" if derived.rules else f"once: {derived.error}"
+    home = os.path.expanduser("~")
+    return (Span(f"     {_on_one_line(text.replace(f' {home}/', ' ~/'))}", "dim"),)
 
 
 def _is_kind(option: Option) -> bool:

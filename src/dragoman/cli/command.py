@@ -20,8 +20,8 @@ from dragoman.cli import exits
 from dragoman.cli.output import STDERR, STDIN, STDOUT, OutputLost, terminal_width
 from dragoman.cli.progress import Progress
 from dragoman.cli.text import ELLIPSIS, columns, inert_json, plain, truncate
-from dragoman.config import load
-from dragoman.errors import DragomanError, InputError
+from dragoman.config import Config, home_folder, load
+from dragoman.errors import ConfigError, DragomanError, InputError
 from dragoman.fileio import replacing
 from dragoman.hub.identity import is_alive
 from dragoman.journal import journal_path, open_journal
@@ -80,12 +80,24 @@ def print_error(error: DragomanError, *, opened: bool = True, verbose: bool = Fa
     return exits.code_of_error(error, opened=opened)
 
 
+# -- settings
+
+
+def usable_settings() -> Config:
+    """Read the settings for a command that works without them: an invalid one is reported on stderr and left out."""
+    errors: dict[str, ConfigError] = {}
+    settings = load(on_error=lambda error: errors.setdefault(str(error), error))
+    for error in errors.values():
+        print_error(error)
+    return settings
+
+
 # -- the journal and its sessions
 
 
 def journal_file() -> Path:
-    """Return the path of the journal, which need not exist."""
-    return journal_path(load().home)
+    """Return the path of the journal, which need not exist. No setting is read: a bad one hides no session."""
+    return journal_path(home_folder())
 
 
 @asynccontextmanager
@@ -112,19 +124,34 @@ async def open_existing() -> AsyncIterator[SqliteJournal]:
         yield journal
 
 
-State: TypeAlias = Literal["running", "interrupted", "idle"]
+# The words of the page (`STATE_LABELS`), where it has no connection to tell of.
+State: TypeAlias = Literal["running", "needs you", "failed", "interrupted", "idle"]
 
 
 async def state_of(journal: Journal, session: Session) -> State:
-    if session.status == "interrupted":
-        return "interrupted"
-    if session.status != "running":
-        return "idle"
+    match session.status:
+        case "interrupted":
+            return "interrupted"
+        case "error":
+            return "failed"
+        case "running":
+            return await _state_of_running(journal, session)
+        case "success" | "cancelled" | None:
+            return "idle"
+
+
+async def _state_of_running(journal: Journal, session: Session) -> State:
     owner = await journal.owner(session.id)
     if session.imported and (owner is None or owner.process is None):
         # A transcript that was left in the middle of a run never records its end.
         return "running" if is_at_work(session, time.time()) else "idle"
-    return "running" if await is_open_elsewhere(journal, session.id) else "interrupted"
+    if not await is_open_elsewhere(journal, session.id):
+        return "interrupted"
+    rows = await journal.rows(session.id)
+    is_pending = any(row.outcome == "pending" for row in rows.permissions) or any(
+        row.action == "pending" for row in rows.questions
+    )
+    return "needs you" if is_pending else "running"
 
 
 async def is_open_elsewhere(journal: Journal, session_id: str) -> bool:

@@ -248,7 +248,9 @@ class QuestionAsker(TerminalAsker):
                 self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(text, style))
             ways = f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): "
             if len(ways) >= self.width:
-                ways = f"s, 1-{len(fields)}, d or c: "
+                for key, way in (("s", "Send"), (f"1-{len(fields)}", "Change"), ("d", "Decline"), ("c", "Cancel")):
+                    self._say(Span(f"  {key:>3}", "question"), Span(f"  {way}"))
+                ways = "Your answer: "
             line = await self._line(question, ways)
             match line.strip().lower():
                 case "s":

@@ -33,10 +33,11 @@ from dragoman.cli.output import (
     read_line,
     terminal_width,
 )
-from dragoman.cli.plan import RunOptions, RunPlan, prepare
+from dragoman.cli.plan import RunOptions, RunPlan, installed_agents, prepare
 from dragoman.cli.progress import Spinner
 from dragoman.cli.screen import Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line, plain
+from dragoman.config import Config
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
 from dragoman.session.capabilities import LoginMethod, choose, missing_variables
 from dragoman.session.client import limits_of
@@ -94,13 +95,23 @@ def log_in(options: LoginOptions) -> int:
     """Log in, and return the exit code."""
     started = False
     try:
-        dialog = Dialog(options, prepare(options, prompt=False))
+        plan = prepare(options, prompt=False)
+        if options.agent is None and options.agent_command is None and plan.settings.where("agent") is None:
+            # The built-in default is the demo agent, which nobody wants to log in to.
+            raise InputError("name the agent to log in to", guidance=_agents_hint(plan.settings))
+        dialog = Dialog(options, plan)
         try:
             return asyncio.run(dialog.run())
         finally:
             started = dialog.started
     except DragomanError as error:
         return print_error(error, opened=started)
+
+
+def _agents_hint(settings: Config) -> str:
+    names = installed_agents(settings)
+    listed = f"Found here: {', '.join(names)}. " if names else ""
+    return f"{listed}For example: dragoman login {names[0] if names else 'claude'}. `dragoman agents` lists all."
 
 
 class _Interrupted(Exception):

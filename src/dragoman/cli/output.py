@@ -121,6 +121,11 @@ def terminal_width(fd: int = STDERR) -> int | None:
         return None
 
 
+def is_dumb() -> bool:
+    """Test whether the terminal can only write one line after the other."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+
+
 def watch_reader(fd: int, on_closed: Callable[[], None]) -> None:
     """Call `on_closed` once when the reader of a pipe has closed it, also while nothing is written.
 

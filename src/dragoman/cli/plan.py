@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.agents.find import choose
+from dragoman.agents.preset import load_presets
 from dragoman.cli.command import save_path
 from dragoman.cli.options import parse_pair, split_command
 from dragoman.cli.output import STDIN
@@ -19,8 +22,9 @@ from dragoman.cli.text import size
 from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
 from dragoman.fileio import atomic_write
-from dragoman.host.permission import OnPermission
+from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.remembered import DerivedRules, derive
 from dragoman.host.policy.rulebook import RuleSources, rule_sources
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
@@ -78,6 +82,23 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     handle: SessionHandle | None
     save: Path | None
 
+    def rule_preview(self, request: PermissionRequest, allowed: bool) -> DerivedRules:
+        """Return the rules that "always" (allowed) or "never" to this request would become."""
+        return derive(request, self.workspace, "allow" if allowed else "deny", home=self.settings.home)
+
+    def default_agent_hint(self) -> str:
+        """Return how to use an agent that is installed, where the demo agent runs because nobody chose another."""
+        options = self.options
+        is_chosen = options.agent or options.agent_command is not None or options.resume is not None
+        if is_chosen or self.settings.where("agent") is not None:
+            return ""
+        if not (names := installed_agents(self.settings)):
+            return ""
+        return (
+            f"This is the demo agent. Installed here: {', '.join(names)}. To use one: -a {names[0]}, "
+            f"or for good: dragoman config set agent {names[0]}"
+        )
+
     def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
         stored = settings_in(self.handle, without=AGENT_SETTINGS) if self.handle is not None else {}
         return SessionConfig(
@@ -86,6 +107,19 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             on_event=on_event,
             **{**stored, **settings_in(self.options), "access": self.access},
         )
+
+
+def installed_agents(settings: Config) -> list[str]:
+    """Return the agents whose own program is on the PATH, without the demo agent and those that would be downloaded."""
+
+    def find(name: str, environ: Mapping[str, str]) -> Path | None:
+        found = shutil.which(name, path=environ.get("PATH"))
+        return Path(found) if found else None
+
+    presets = load_presets(settings, lambda error: None)
+    default = Config(home=settings.home).agent
+    choices = {name: choose(preset, os.environ, find) for name, preset in presets.items() if name != default}
+    return [name for name, choice in choices.items() if choice is not None and not choice.downloads]
 
 
 def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
@@ -233,8 +267,13 @@ class AgentProcess:
             session = await self.runtime.resume_session(handle, config)
         else:
             session = await self.runtime.open_session(config)
-        for option_id, text in (options or {}).items():
-            await session.set_option(option_id, option_value(session, option_id, text))
+        try:
+            for option_id, text in (options or {}).items():
+                await session.set_option(option_id, option_value(session, option_id, text))
+        except BaseException as error:
+            if handle is None:
+                await self.runtime.discard_session(session, error)
+            raise
         return session
 
     def kill(self) -> None:

@@ -13,11 +13,11 @@ from typing import Final
 import click
 import msgspec
 
-from dragoman.cli.command import count, note, print_json, styled, sync_command
+from dragoman.cli.command import count, note, print_json, styled, sync_command, usable_settings
 from dragoman.cli.options import json_option
 from dragoman.cli.output import MIN_WIDTH
 from dragoman.cli.text import exact, plain
-from dragoman.config import Config, load
+from dragoman.config import Config, home_folder, load
 from dragoman.document import nearest
 from dragoman.errors import InputError
 from dragoman.fileio import folder_key
@@ -343,7 +343,7 @@ def list_(*, all_workspaces: bool, with_guards: bool, access: str | None, cwd: s
 @sync_command
 def revoke(*, ids: Sequence[str], as_json: bool) -> None:
     """Revoke remembered "always" and "never" answers. `dragoman policy list` shows their ids."""
-    gone = Remembered(load().home).revoke(*ids)
+    gone = Remembered(home_folder()).revoke(*ids)
     if as_json:
         return print_json({"revoked": [_entry_record(entry) for entry in gone]})
     click.echo("No longer remembered:\n")
@@ -361,7 +361,7 @@ def trust(*, folder: str | None, as_json: bool) -> None:
 
     After a change it has to be trusted again.
     """
-    settings = load()
+    settings = usable_settings()
     own = rulebook.trust(settings.home, _workspace_folder(folder))
     if as_json:
         return print_json(
@@ -380,7 +380,7 @@ def trust(*, folder: str | None, as_json: bool) -> None:
 def untrust(*, folder: str | None, as_json: bool) -> None:
     """Stop trusting .dragoman/policy.toml of a workspace."""
     where = _workspace_folder(folder)
-    was = rulebook.untrust(load().home, where)
+    was = rulebook.untrust(home_folder(), where)
     if as_json:
         return print_json({"path": str(where / POLICY_FILE), "was_trusted": was})
     path = exact(str(where / POLICY_FILE))

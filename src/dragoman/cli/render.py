@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from dragoman.cli.screen import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import columns, duration, exact, one_line, plain, size, truncate, usage_parts, wrapped
 from dragoman.host.requests import command_of
@@ -18,9 +20,11 @@ from dragoman.host.shell.programs import unwrap_shell
 from dragoman.record import events, rows
 from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.record.notes import Difference
-from dragoman.wire.vocabulary import Content, Diff, TextContent
+from dragoman.record.runs import covered_seconds
+from dragoman.wire.vocabulary import Content, Diff, Terminal, TextContent
 
 YES, NO = "✓", "✗"
+EXIT_OK = "exit 0"
 
 # Lines of a diff that are shown; the rest is counted, so that the conversation stays in sight.
 MAX_DIFF_LINES = 16
@@ -61,14 +65,19 @@ class HostActions:
     own. `width` returns the terminal's current width.
     """
 
-    def __init__(self, *, cwd: Path, width: Callable[[], int], verbose: bool, diffs: bool) -> None:
+    def __init__(
+        self, *, cwd: Path, width: Callable[[], int], verbose: bool, diffs: bool, output_lines: int = 0
+    ) -> None:
+        self._output_lines = output_lines
         self._cwd = cwd
         self._width = width
         self._verbose = verbose
         self._diffs = diffs
         self._seen: set[int] = set()
         self._announced: dict[str | None, set[int]] = {}  # by tool calls under way
-        self._covered: set[str] = set()  # terminals whose line is that of a tool call
+        self._covered: dict[str, str | None] = {}  # terminals whose line is that of a tool call, with its id
+        # Ends of commands, by the terminal's id and by the id of such a tool call.
+        self._command_ends: dict[str | None, events.TerminalExited] = {}
         self._questions: dict[str, str] = {}  # messages of those without an answer
 
     def show(self, event: HostEvent) -> Iterable[Piece]:
@@ -77,15 +86,16 @@ class HostActions:
                 yield from self._read(event)
             case events.FileWritten():
                 yield from self._written(event)
-            case events.TerminalStarted() if self._is_announced("run", unwrap_shell(_command_line(event))):
-                self._covered.add(event.terminal_id)
+            case events.TerminalStarted() if call := self._announcing("run", unwrap_shell(_command_line(event))):
+                self._covered[event.terminal_id] = call[0]
             case events.TerminalExited(terminal_id=terminal_id) if terminal_id in self._covered:
-                self._covered.discard(terminal_id)
+                self._note_end(event, self._covered.pop(terminal_id))
             case events.TerminalStarted():
                 yield Line((Span(f"$ {self._command(event, 2)}"),), key=event.terminal_id)
             case events.TerminalRefused():
                 yield from self._not_done(event, f"run {self._command(event, 0)}")
             case events.TerminalExited():
+                self._note_end(msgspec.structs.replace(event, output=None))  # it is shown here
                 yield from self._exited(event)
             case events.QuestionAsked(question_id=question_id, message=message):
                 self._questions[question_id] = message
@@ -106,8 +116,25 @@ class HostActions:
     def tool_ended(self, tool_call_id: str) -> None:
         self._announced.pop(tool_call_id, None)
 
+    def _announcing(self, *action: str) -> tuple[str | None] | None:
+        """Return the id of the tool call that announced this action, in a tuple, as it may be missing; else None."""
+        if self._verbose:
+            return None
+        return next(((call_id,) for call_id, actions in self._announced.items() if hash(action) in actions), None)
+
     def _is_announced(self, *action: str) -> bool:
-        return not self._verbose and any(hash(action) in actions for actions in self._announced.values())
+        return self._announcing(*action) is not None
+
+    def _note_end(self, end: events.TerminalExited, tool_call_id: str | None = None) -> None:
+        self._command_ends[end.terminal_id] = end
+        if tool_call_id is not None:
+            self._command_ends[tool_call_id] = end
+
+    def command_end(self, result: events.ToolCall | events.ToolResult) -> events.TerminalExited | None:
+        """Return the end of the command that a tool call ran in one of our terminals, if it did."""
+        terminals = [item.terminal_id for item in result.content if isinstance(item, Terminal)]
+        ends = [self._command_ends.pop(key, None) for key in (*terminals, result.tool_call_id)]
+        return next((end for end in ends if end is not None), None)
 
     def seen(self, diffs: Iterable[Diff]) -> None:
         """Note that these diffs were on the screen."""
@@ -173,9 +200,7 @@ class HostActions:
         command = self._command(end, 6 + columns(outcome))
         outcome_span = Span(f"  {outcome}", "dim" if good or end.status != "exited" else "bad")
         yield Ending(end.terminal_id, (mark, Span(f" $ {command}"), outcome_span))
-        if self._verbose and end.output:
-            for line in end.output.rstrip().splitlines()[-MAX_OUTPUT_LINES:]:
-                yield Line((Span(f"    {truncate(plain(line).expandtabs(4), self._width() - 4)}", "dim"),))
+        yield from output_pieces(end.output or "", self._output_lines, self._width())
 
     def _command(
         self, event: events.TerminalStarted | events.TerminalRefused | events.TerminalExited, taken: int
@@ -194,6 +219,13 @@ class HostActions:
 
     def _line(self, mark: str, style: Style, text: str) -> Line:
         return Line((Span(mark, style), Span(f" {one_line(text, self._width() - 2)}")))
+
+
+def output_pieces(text: str, count: int, width: int) -> Iterable[Line]:
+    """Show the last lines of a command's output."""
+    lines = text.rstrip().splitlines() if count else []
+    for line in lines[-count:]:
+        yield Line((Span(f"    {truncate(plain(line).expandtabs(4), width - 4)}", "dim"),))
 
 
 def why(event: Decided) -> str:
@@ -239,19 +271,53 @@ _STEPS: dict[str, tuple[str, Style]] = {
 _INDENT = "  "
 
 
+class WaitingTime:
+    """Adds up how long a run waited for answers of a person. Waits at the same time count once."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, float] = {}  # by the id of the permission or question: when it was asked
+        self._spans: list[tuple[float, float]] = []
+
+    def add(self, event: events.Event) -> None:
+        match event:
+            case events.PermissionRequested(permission_id=id_) | events.QuestionAsked(question_id=id_):
+                self._pending[id_] = event.time
+            case events.PermissionResolved(permission_id=id_) | events.QuestionAnswered(question_id=id_):
+                since = self._pending.pop(id_, None)
+                if since is not None and event.decided_by == "person":
+                    self._spans.append((since, event.time))
+            case _:
+                return
+
+    def take(self) -> float:
+        """Return the seconds since the last call."""
+        seconds = covered_seconds(self._spans)
+        self._spans.clear()
+        self._pending.clear()
+        return seconds
+
+
 class Renderer:
     """Makes pieces of events, in order. Of a plan, only changes are shown again."""
 
-    def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool, diffs: bool = False) -> None:
+    def __init__(
+        self, *, cwd: Path, width: int, thoughts: bool, verbose: bool, diffs: bool = False, output_lines: int = 0
+    ) -> None:
+        """`output_lines`: of the output of each command that are shown, from its end; with `verbose` more."""
         self._cwd = cwd
         self.width = width
+        self._output_lines = MAX_OUTPUT_LINES if verbose else output_lines
         self._thoughts = thoughts
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
         self._pending: dict[str, events.PermissionRequested] = {}  # permissions without an answer
-        self._host_actions = HostActions(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
+        self._host_actions = HostActions(
+            cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs, output_lines=self._output_lines
+        )
+        self.waiting_time = WaitingTime()
 
     def show(self, event: events.Event) -> Iterable[Piece]:
+        self.waiting_time.add(event)
         match event:
             case events.AssistantDelta(text=text, message_id=message_id):
                 yield Text(text, message_id)
@@ -306,15 +372,22 @@ class Renderer:
         return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *named), key=call.tool_call_id)
 
     def _tool_ended(self, result: events.ToolCall | events.ToolResult) -> Iterable[Piece]:
-        yield self._tool_result(result)
+        end = self._host_actions.command_end(result)
+        yield self._tool_result(result, end)
         self._host_actions.tool_ended(result.tool_call_id)
+        if end is not None:
+            yield from output_pieces(end.output or "", self._output_lines, self.width)
+        elif result.kind == "execute" and result.status == "completed":
+            yield from output_pieces(_text_of(result), self._output_lines, self.width)
         if result.status == "completed":
             yield from self._host_actions.diff_lines(item for item in result.content if isinstance(item, Diff))
 
-    def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
-        failed = result.status == "failed"
+    def _tool_result(self, result: events.ToolCall | events.ToolResult, end: events.TerminalExited | None) -> Ending:
+        command_end = _command_end(result, end)
+        # An agent completes the call of a command that failed: for the user it failed.
+        failed = result.status == "failed" or command_end not in ("", EXIT_OK)
         mark = Span(NO, "bad") if failed else Span(YES, "good")
-        outcome = _outcome(result)
+        outcome = _outcome(result) or command_end
         if not outcome:
             named = self._title(result, self.width - 2)
             return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named))
@@ -434,9 +507,13 @@ class Renderer:
     def _completed(self, end: events.RunCompleted) -> Line:
         words = {"success": ("done", "in"), "cancelled": ("cancelled", "after"), "error": ("failed", "after")}
         outcome, preposition = words[end.status]
+        waited = self.waiting_time.take()
         if end.duration is not None:
-            outcome = f"{outcome} {preposition} {duration(end.duration)}"
-        parts = [outcome, *(usage_parts(end.usage) if end.usage else ())]
+            outcome = f"{outcome} {preposition} {duration(max(0.0, end.duration - waited))}"
+        parts = [outcome]
+        if waited >= 1:
+            parts.append(f"waited {duration(waited)} for you")
+        parts += usage_parts(end.usage) if end.usage else ()
         return Line((Span(one_line(" · ".join(parts), self.width), "dim"),), block="end")
 
 
@@ -454,23 +531,33 @@ def _difference(difference: Difference) -> str:
 
 
 def _outcome(result: events.ToolCall | events.ToolResult) -> str:
-    """Describe the outcome in a word or two: lines changed, exit code, or the error."""
+    """Describe the outcome in a word or two: lines changed, or the error."""
+    if result.status == "failed":
+        error = result.output.get("error") if isinstance(result.output, dict) else None
+        message = error if isinstance(error, str) else _text_of(result)
+        return " ".join(line for line in message.splitlines() if not line.startswith("```"))
+    return describe_changes([item for item in result.content if isinstance(item, Diff)])
+
+
+def _command_end(result: events.ToolCall | events.ToolResult, end: events.TerminalExited | None) -> str:
+    """Return the exit code or signal of a tool's command, as the agent or its terminal reports it; empty if unknown."""
+    if isinstance(result.output, dict):
+        for key in ("exitCode", "exit_code"):
+            if isinstance(code := result.output.get(key), int):
+                return f"exit {code}"
+    if end is None or end.status != "exited":
+        return ""
+    return end.signal or ("" if end.exit_code is None else f"exit {end.exit_code}")
+
+
+def _text_of(result: events.ToolCall | events.ToolResult) -> str:
+    """Return the text that a tool call reports, without the fence that some agents put around it."""
     texts = [
         item.content.text
         for item in result.content
         if isinstance(item, Content) and isinstance(item.content, TextContent)
     ]
-    if result.status == "failed":
-        error = result.output.get("error") if isinstance(result.output, dict) else None
-        message = error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
-        return " ".join(line for line in message.splitlines() if not line.startswith("```"))
-    if diffs := [item for item in result.content if isinstance(item, Diff)]:
-        return describe_changes(diffs)
-    if isinstance(result.output, dict):
-        for key in ("exitCode", "exit_code"):
-            if isinstance(code := result.output.get(key), int):
-                return f"exit {code}"
-    return ""
+    return "\n".join(line for text in texts for line in text.splitlines() if not line.startswith("```"))
 
 
 def _attachment(block: object) -> str:

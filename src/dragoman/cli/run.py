@@ -148,13 +148,21 @@ class RunCommand:
             diffs=notes_tty,
         )
         shown = notes_tty and not options.verbose and not options.quiet
+        self._shows_hints = notes_tty and not options.quiet and not options.json
         self._starting = Spinner(self._outbox, f"starting {plan.spec.name}", width=width, shown=shown)
         self._thinking = Spinner(self._outbox, f"waiting for {plan.spec.name}", width=width, shown=shown)
         self._follower = Follower(self._show)
         self._asker: PermissionPrompt | None = None
         question_asker: QuestionAsker | None = None
         if os.isatty(STDIN) and os.isatty(STDERR):
-            self._asker = PermissionPrompt(self._screen, self._floor, fd=STDIN, cwd=plan.workspace.cwd, width=width)
+            self._asker = PermissionPrompt(
+                self._screen,
+                self._floor,
+                fd=STDIN,
+                cwd=plan.workspace.cwd,
+                width=width,
+                preview=plan.rule_preview,
+            )
             question_asker = QuestionAsker(
                 self._screen, self._floor, fd=STDIN, width=width, open_page=default_browser()
             )
@@ -280,6 +288,8 @@ class RunCommand:
         if failure is not None:
             message = exits.message_of(failure, verbose=self._plan.options.verbose, width=terminal_width())
             self._outbox.put(STDERR, message)
+        elif self._shows_hints and (hint := self._plan.default_agent_hint()):
+            self._outbox.put(STDERR, f"\n{exits.lay_out([hint], terminal_width())}")
         if self._denials.unanswered:
             self._outbox.put(STDERR, exits.access_advice(self._plan.access, width=terminal_width()))
         await self._outbox.flush()

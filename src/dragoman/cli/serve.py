@@ -27,24 +27,33 @@ from dragoman.bridge.telemetry import Metrics, set_up_log
 from dragoman.bridge.tls import fingerprint
 from dragoman.bridge.tokens import Tokens
 from dragoman.cli.command import count, sync_command
-from dragoman.cli.exits import CANNOT_START, DONE, INTERRUPTED
+from dragoman.cli.exits import AGENT_FAILED, CANNOT_START, DONE, INTERRUPTED
 from dragoman.cli.form import has_desktop, open_page
 from dragoman.cli.options import Number, home_option
 from dragoman.cli.output import STDIN, STDOUT
 from dragoman.cli.token import link_lines
-from dragoman.config import Config, load, make_home
+from dragoman.clock import SYSTEM_CLOCK, Clock
+from dragoman.config import Config, home_folder, load, make_home
+from dragoman.errors import InputError
 from dragoman.protocol.results import Health
 
 PORT = 8421
 
 # Seconds between two checks whether our own certificate is about to expire.
 RENEWAL_CHECK_S: Final = 12 * 3600.0
+
+# Seconds for a server to end its sessions and exit: more than the grace that each agent gets. Seconds between looks.
+STOP_TIMEOUT_S: Final = 30.0
+STOP_POLL_S: Final = 0.05
+
 EPILOG = """\b
 Examples:
   dragoman serve                           on this machine; prints a link
   dragoman serve --host 0.0.0.0            also for a phone on the local network
   dragoman serve --no-open --port 9000
   dragoman token link                      another link, while it runs
+  dragoman serve --status                  list the running servers
+  dragoman serve --stop                    stop them
 
 docs/serve.md shows how to run it as a service or behind a proxy, and how to use
 it from scripts."""
@@ -69,16 +78,28 @@ it from scripts."""
     "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+@click.option("--status", is_flag=True, help="List the running servers; exit code 1 if there is none.")
+@click.option("--stop", is_flag=True, help="Stop the running servers and their sessions.")
 @home_option
 @sync_command
 def serve(
-    *, open_page: bool | None, log_format: Literal["human", "json"], verbose: bool, home: str | None, **address: Any
+    *,
+    open_page: bool | None,
+    log_format: Literal["human", "json"],
+    verbose: bool,
+    status: bool,
+    stop: bool,
+    home: str | None,
+    **address: Any,
 ) -> int:
     """Serve sessions to browsers, phones and scripts, until interrupted.
 
     It listens on loopback by default. On the network it uses TLS, with a self-signed certificate or with yours. A
     browser needs a link, which works once; a program needs a token (see `dragoman token`).
     """
+    if status or stop:
+        registry = ServerRegistry(Path(home) if home else home_folder())
+        return _stop(registry) if stop else _print_status(registry)
     set_up_log(log_format, verbose=verbose)
     listen_address = ListenAddress(**address)
     config = load(Path(home) if home else None)
@@ -91,12 +112,58 @@ def serve(
         return asyncio.run(_serve(listen_address, open_page, config, listening))
 
 
+def _print_status(registry: ServerRegistry) -> int:
+    servers = registry.running()
+    for server in servers:
+        addresses = ", ".join((server.url, *map(server.url_at, server.addresses)))
+        health = _health("127.0.0.1" if server.host in WILDCARDS else server.host, server.port)
+        click.echo(f"Running as process {server.pid}: {addresses}{'' if health else ' (it does not answer)'}")
+    if not servers:
+        click.echo("No server is running. Start one: dragoman serve")
+    return DONE if servers else AGENT_FAILED
+
+
+def _stop(registry: ServerRegistry) -> int:
+    """Stop all servers as Ctrl-C does, and return when they have ended."""
+    servers = registry.running()
+    if not servers:
+        click.echo("No server is running.")
+    for server in servers:
+        try:
+            os.kill(server.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            raise InputError(
+                f"process {server.pid} belongs to another user", guidance="Stop it as that user."
+            ) from None
+        if not asyncio.run(_has_ended(server)):
+            raise InputError(
+                f"process {server.pid} has not ended after {STOP_TIMEOUT_S:.0f} s",
+                guidance=f"To end it at once: kill -9 {server.pid}",
+            )
+        click.echo(f"Stopped process {server.pid}: {server.url}")
+    return DONE
+
+
+async def _has_ended(server: ServerEntry, clock: Clock = SYSTEM_CLOCK) -> bool:
+    end = clock.monotonic() + STOP_TIMEOUT_S
+    while server.is_running:
+        if clock.monotonic() > end:
+            return False
+        await clock.sleep(STOP_POLL_S)
+    return True
+
+
 def _port_taken(address: ListenAddress, home: Path) -> str:
     port = address.port
     another = f"  Choose another port: dragoman serve --port {port + 1 if port < 65535 else 0}"
     own = next((server for server in ServerRegistry(home).running() if server.port == port), None)
     if own is not None:
-        return f"dragoman: already running as process {own.pid}: {own.url}\n  For a link: dragoman token link"
+        return (
+            f"dragoman: already running as process {own.pid}: {own.url}\n"
+            "  For a link: dragoman token link. To stop it: dragoman serve --stop"
+        )
     if (health := _health("127.0.0.1" if address.host in WILDCARDS else address.host, port)) is not None:
         return (
             f"dragoman: port {port} is taken by another Dragoman ({health.version}), of another user or with another "

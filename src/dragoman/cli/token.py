@@ -14,7 +14,7 @@ from dragoman.bridge.tokens import CODE_LIFE_S, Token, Tokens
 from dragoman.cli.command import Table, note, print_json, sync_command, when
 from dragoman.cli.options import home_option, json_option
 from dragoman.cli.output import STDOUT, terminal_width
-from dragoman.config import load
+from dragoman.config import home_folder
 from dragoman.errors import InputError
 from dragoman.protocol.messages import Scope
 
@@ -136,7 +136,7 @@ def _record(token: Token) -> dict[str, object]:
 
 
 def _home(home: str | None) -> Path:
-    return load(Path(home) if home else None).home
+    return Path(home).absolute() if home else home_folder()
 
 
 def _tokens(home: str | None) -> Tokens:

@@ -9,7 +9,18 @@ from typing import Final
 import click
 
 from dragoman.agents.preset import load_presets
-from dragoman.cli.command import NOT_REPORTED, Table, async_command, folder, note, open_readonly, print_json, width
+from dragoman.cli.command import (
+    NOT_REPORTED,
+    Table,
+    async_command,
+    folder,
+    note,
+    open_readonly,
+    print_error,
+    print_json,
+    usable_settings,
+    width,
+)
 from dragoman.cli.options import (
     agent_filter,
     filter_sessions,
@@ -20,7 +31,6 @@ from dragoman.cli.options import (
     workspace_filter,
 )
 from dragoman.cli.text import cost_part, one_line
-from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
 from dragoman.journal.usage import (
     TOKEN_FIGURES,
@@ -76,7 +86,9 @@ async def usage(
     now = datetime.now().astimezone()
     after, before = parse_time(since, "--since", now), parse_time(until, "--until", now, end=True)
     adding_up = {
-        name for name, preset in load_presets(load()).items() if CUMULATIVE_USAGE_QUIRK in {q.id for q in preset.quirks}
+        name
+        for name, preset in load_presets(usable_settings(), print_error).items()
+        if CUMULATIVE_USAGE_QUIRK in {q.id for q in preset.quirks}
     }
     async with open_readonly() as journal:
         every = await journal.sessions()

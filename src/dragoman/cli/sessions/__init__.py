@@ -22,6 +22,7 @@ COMMANDS = {
     "list": ("dragoman.cli.sessions.list:list_", "List sessions, latest first."),
     "show": ("dragoman.cli.sessions.show:show", "Show a conversation."),
     "search": ("dragoman.cli.sessions.list:search", "Search messages, tool calls, files and commands."),
+    "rename": ("dragoman.cli.sessions.list:rename", "Give a session a title."),
     "resume": ("dragoman.cli.sessions.list:resume", "Resume a session."),
     "export": ("dragoman.cli.sessions.show:export", "Export a session as Markdown, JSON or JSON Lines."),
     "delete": ("dragoman.cli.sessions.list:delete", "Delete sessions permanently."),

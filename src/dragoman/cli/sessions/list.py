@@ -1,4 +1,4 @@
-"""`dragoman sessions list`, `search`, `resume` and `delete`."""
+"""`dragoman sessions list`, `search`, `rename`, `resume` and `delete`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from dragoman.cli.command import (
     state_of,
     styled,
     sync_command,
+    usable_settings,
     when,
     width,
 )
@@ -51,6 +52,7 @@ from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
 from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
 from dragoman.errors import InputError
+from dragoman.journal import notes as journal_notes
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
 from dragoman.journal.search_documents import SearchHit, SearchQuery
 from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level
@@ -69,6 +71,14 @@ Examples:
 
 For more options, see `dragoman run --resume ID` and `dragoman chat --resume ID`."""
 
+RENAME_EPILOG = """\b
+Examples:
+  dragoman sessions rename 3f9a1c "Fix the flaky parser test"
+  dragoman sessions rename -"""
+
+# A title is a line in a list.
+MAX_TITLE_CHARACTERS: Final = 200
+
 DELETE_EPILOG = """\b
 Examples:
   dragoman sessions delete 3f9a1c
@@ -81,6 +91,8 @@ note that the session was deleted stays, so that it is not imported again."""
 _MIN_TABLE_COLUMNS: Final = 60
 _COST_COLUMNS: Final = 90
 _WORKSPACE_COLUMNS: Final = 110
+
+_STATE_LOOKS: Final[dict[State, str]] = {"running": "green", "needs you": "yellow", "failed": "red"}
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -159,6 +171,7 @@ def _record(entry: Listed) -> dict[str, object]:
         "frames": session.frames,
         "cost": entry.usage.cost,
         "parent": session.parent,
+        "forked_from": session.forked_from,
     }
 
 
@@ -185,7 +198,7 @@ def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
             "cost": cost_part(entry.usage) or NOT_REPORTED,
             "workspace": end_of(folder(entry.session.cwd) or NOT_REPORTED, min(room // 4, 40) if is_terminal else room),
         }
-        styles = {0: "bold", **({3: "green"} if entry.state == "running" else {})}
+        styles = {0: "bold", 3: _STATE_LOOKS.get(entry.state, "")}
         title = one_line(session_name(entry.session), room)
         table.add_row(*(cells[heading] for heading in headings), title, styles=styles)
     table.print()
@@ -193,7 +206,8 @@ def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
 
 def _print_card(entry: Listed, room: int, now: float) -> None:
     """Print three lines for a session, where the terminal is too narrow for a table."""
-    state = entry.state if entry.state != "running" else styled(entry.state, fg="green")
+    colour = _STATE_LOOKS.get(entry.state)
+    state = styled(entry.state, fg=colour) if colour else entry.state
     click.echo(f"{styled(entry.short_id, bold=True)}  {how_long_ago(entry.session.updated, now)}  {state}")
     click.echo(f"  {one_line(session_name(entry.session), room - 3)}")
     parts = [plain(entry.session.agent), folder(entry.session.cwd), cost_part(entry.usage)]
@@ -235,6 +249,31 @@ def _is_confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
     return confirm(f"Delete {which} permanently?", action="delete", details=lines)
 
 
+@click.command(epilog=RENAME_EPILOG)
+@click.argument("session", metavar="ID")
+@click.argument("title", nargs=-1)
+@async_command
+async def rename(*, session: str, title: Sequence[str]) -> None:
+    """Give a session a title; without a TITLE, the agent's own comes back."""
+    from dragoman.hub.hub import Hub
+
+    text = " ".join(" ".join(title).split())
+    if len(text) > MAX_TITLE_CHARACTERS:
+        raise InputError(f"a title has at most {MAX_TITLE_CHARACTERS} characters; this one has {len(text)}")
+    async with open_readonly() as journal:
+        found = find_session(await journal.sessions(), session)
+        # In a running server the session's owner stores the note.
+        if await is_open_elsewhere(journal, found.id):
+            raise InputError(
+                f"session {found.id} is open in another process", guidance="Rename it there, or close it first."
+            )
+    async with Hub(config=usable_settings()) as hub:
+        note_ = journal_notes.write(journal_notes.SessionRenamed(title=text))
+        await hub.note(found.id, lambda record: [note_])
+        row = await hub.find(found.id)
+    click.echo(f"{found.id}: {one_line(session_name(row), max(20, width() - len(found.id) - 3))}")
+
+
 @click.command(epilog=RESUME_EPILOG)
 @click.argument("session", metavar="ID")
 @click.argument("prompt", nargs=-1)
@@ -270,6 +309,8 @@ searched as a phrase. Case does not matter."""
 
 # Columns: a shorter title says nothing.
 _MIN_TITLE_COLUMNS: Final = 12
+# Columns of the longest kind of hit.
+_KIND_COLUMNS: Final = max(map(len, get_args(DocumentKind)))
 _SPACES: Final = re.compile(r"\s+")
 
 
@@ -325,13 +366,32 @@ async def search(
             return note("No matches. All words must occur in one message or tool call.")
         return note(f"No sessions yet in {journal_file()}.")
     short = short_ids(every)
-    for number, hit in enumerate(hits):
-        if hit.session_id in sessions:  # else it was deleted a moment ago
-            if number:
-                click.echo()
-            _print_hit(hit, sessions[hit.session_id], short[hit.session_id])
+    groups = [group for group in grouped_hits(hits) if group[0].session_id in sessions]  # else deleted a moment ago
+    for number, group in enumerate(groups):
+        if number:
+            click.echo()
+        session = sessions[group[0].session_id]
+        _print_heading(session, short[session.id])
+        for hit in group:
+            _print_hit(hit)
     note("", *([more] if more else []), f"To show one: dragoman sessions show {short[hits[0].session_id]}")
     return None
+
+
+def grouped_hits(hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
+    """Group the hits by session, the session of the best hit first. What a tool call and its file say is said once."""
+    groups: dict[str, dict[str, SearchHit]] = {}
+    for hit in hits:
+        groups.setdefault(hit.session_id, {}).setdefault(_matched_line(hit), hit)
+    return [list(group.values()) for group in groups.values()]
+
+
+def _matched_line(hit: SearchHit) -> str:
+    """Return the line of the snippet with the first match; of a path, the file's name."""
+    at = hit.marks[0][0] if hit.marks else 0
+    begin = hit.snippet.rfind("\n", 0, at) + 1
+    line = hit.snippet[begin:].split("\n", 1)[0].strip()
+    return line.rpartition("/")[2] if " " not in line else line
 
 
 def _query_text(words: Sequence[str]) -> str:
@@ -358,18 +418,21 @@ def _hit_record(hit: SearchHit, session: Session) -> dict[str, object]:
     }
 
 
-def _print_hit(hit: SearchHit, session: Session, short: str) -> None:
+def _print_heading(session: Session, short: str) -> None:
     room = width()
-    facts = truncate(f"  {when(hit.at)}  {plain(session.agent)}  {hit.kind}", room - columns(short) - 1)
+    facts = truncate(f"  {when(session.updated)}  {plain(session.agent)}", room - columns(short) - 1)
     left = room - columns(short) - columns(facts) - 3
     title = f"  {one_line(session_name(session), left)}" if left >= _MIN_TITLE_COLUMNS else ""
     click.echo(f"{styled(short, bold=True)}{styled(facts, dim=True)}{title}")
-    click.echo("".join(_highlighted(hit, room - 3)).rstrip())
+
+
+def _print_hit(hit: SearchHit) -> None:
+    kind = f"  {hit.kind:<{_KIND_COLUMNS}}  "
+    click.echo(f"{styled(kind, dim=True)}{''.join(_highlighted(hit, width() - columns(kind) - 1))}".rstrip())
 
 
 def _highlighted(hit: SearchHit, room: int) -> Iterator[str]:
     """Show as much of the snippet as fits on one line; each part is made safe by itself."""
-    yield "  "
     for number, (text, marked) in enumerate(_parts(hit)):
         # The text before the match leaves most of the room to it.
         shown = end_of(text, room // 3) if number == 0 else truncate(text, room)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import click
 import msgspec
 
 from dragoman.cli.command import (
-    State,
     async_command,
     count,
     folder,
@@ -62,8 +61,6 @@ Examples:
   dragoman sessions show 3f9a1c | less
   dragoman sessions show 3f9a1c --json | jq -r '.text // empty'"""
 
-_STATES: Final[dict[State, str]] = {"running": "still running", "interrupted": "interrupted", "idle": ""}
-
 
 class _OneStream(Outbox):
     """Writes everything to stdout: the whole conversation is the output."""
@@ -106,6 +103,8 @@ def _lines_of(item: ReplayItem, session: Session) -> list[bytes]:
             return [msgspec.json.encode({**head, "text": item.text, "attached": item.attached})]
         case InterruptedRun():
             return [to_json(item.error), to_json(item.end)]
+        case Restart():
+            return []  # the events are those of `dragoman run --json`
         case _:
             return [to_json(item)]
 
@@ -137,8 +136,8 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
     async for page in replay_session(journal, session):
         await screen.show(conversation.show(chosen.of(page)))
     await screen.show(conversation.end())
-    if _STATES[state] and session.status == "running":
-        await screen.show([Line((Span(_STATES[state], "bad" if state == "interrupted" else "bold"),), block="end")])
+    if session.status == "running" and state != "idle":
+        await screen.show([Line((Span(state, "bad" if state == "interrupted" else "bold"),), block="end")])
     screen.end()
     await screen.show(())
 
@@ -164,6 +163,8 @@ def header(session: Session, summary: SessionSummary, width: int) -> list[Piece]
     cost = cost_part(summary.state.usage) if summary.state is not None else ""
     runs = count(session.runs, "run")
     parts = [plain(session.agent) or "unknown agent", folder(session.cwd), when(session.updated), runs, cost]
+    forked = f"forked from {session.forked_from}" if session.forked_from else ""
+    parts.insert(2, plain(forked))
     return [
         Line((Span(one_line(session_name(session), width), "bold"),), block="question"),
         Line((Span(one_line(" · ".join(part for part in parts if part), width), "dim"),), block="question"),
@@ -183,6 +184,12 @@ class Prompt(msgspec.Struct, frozen=True):
     attached: tuple[str, ...] = ()
 
 
+class Restart(msgspec.Struct, frozen=True):
+    """Another process of the agent went on with the session."""
+
+    text: str
+
+
 class InterruptedRun(msgspec.Struct, frozen=True):
     """An interrupted run: the reason, and the events that `--json` prints for it."""
 
@@ -191,7 +198,7 @@ class InterruptedRun(msgspec.Struct, frozen=True):
     end: events.RunCompleted
 
 
-ReplayItem: TypeAlias = Event | Prompt | InterruptedRun
+ReplayItem: TypeAlias = Event | Prompt | Restart | InterruptedRun
 
 
 class SessionReplay:
@@ -225,6 +232,8 @@ class SessionReplay:
                     yield _prompt(message)
                 case facts.RunEnded(run=run):
                     yield from self._ended(run)
+                case facts.NoticeChanged(notice=notice, kind="restart"):
+                    yield Restart(notice.title)
                 case _:
                     event = event_from_fact(fact, entry.at, self._session.id, fold.runs.current_id or before, line)
                     if event is not None:
@@ -289,15 +298,19 @@ class Conversation:
                 return self._prompt(item)
             case InterruptedRun():
                 return self._interrupted(item)
+            case Restart(text=text):
+                return [Line((Span(one_line(text, self._renderer.width), "dim"),), block="end")]
             case events.PermissionRequested(permission_id=id_, title=title):
                 self._subjects[id_] = title
                 return self._renderer.show(item)
             case events.PermissionResolved(decided_by=by) if by not in (*UNSEEN, None):
+                self._renderer.waiting_time.add(item)
                 return self._decided(item)
             case events.QuestionAsked(question_id=id_, message=message):
                 self._subjects[id_] = message
                 return self._renderer.show(item)
             case events.QuestionAnswered(decided_by=by) if by not in UNSEEN:
+                self._renderer.waiting_time.add(item)
                 return self._answered(item)
             case events.Error(message=message):
                 return self._error(message)
