@@ -52,7 +52,7 @@ def test_one_session_takes_many_prompts(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"title The talk" + ENTER)
     terminal.until(DONE)
-    terminal.type(b":save talk.json" + ENTER)
+    terminal.type(b"/save talk.json" + ENTER)
     terminal.until(b"Saved")
     terminal.type(b"say it again" + ENTER)
     terminal.until(DONE)
@@ -137,14 +137,14 @@ def test_the_agents_commands_are_completed(on_terminal: On) -> None:
 
 def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On) -> None:
     terminal = started(on_terminal)
-    terminal.type(b":model demo-l" + TAB + ENTER)
+    terminal.type(b"/model demo-l" + TAB + ENTER)
     terminal.until(b"model: demo-large")
-    terminal.type(b":mode Plan" + ENTER)  # by its name too
+    terminal.type(b"/mode Plan" + ENTER)  # by its name too
     terminal.until(b"mode: plan")
-    terminal.type(b":model" + ENTER)
+    terminal.type(b"/model" + ENTER)
     shown = without_looks(terminal.until(b"Explains itself").decode())
     assert "* demo-large" in shown
-    terminal.type(b":option word_by_word off" + ENTER)
+    terminal.type(b"/option word_by_word off" + ENTER)
     terminal.until(b"word_by_word: off")
     leave(terminal)
 
@@ -152,28 +152,28 @@ def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On)
 def test_an_error_in_a_command_is_shown_and_the_chat_goes_on(on_terminal: On) -> None:
     terminal = started(on_terminal)
     for typed, output in (
-        (b":modell x", b"Did you mean :model?"),
-        (b":model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
-        (b":cancel", b"there is no run to cancel"),
-        (b":save", b":save needs a file"),
-        (b":save nowhere/x", b"the folder nowhere does not exist"),
-        (b":option nothing on", b"has no option 'nothing'"),
+        (b"/modell x", b"Did you mean /model?"),
+        (b"/model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
+        (b"/cancel", b"there is no run to cancel"),
+        (b"/save", b"/save needs a file"),
+        (b"/save nowhere/x", b"the folder nowhere does not exist"),
+        (b"/option nothing on", b"has no option 'nothing'"),
     ):
         terminal.type(typed + ENTER)
         terminal.until(output)
-    terminal.type(b":help" + ENTER)
+    terminal.type(b"/help" + ENTER)
     terminal.until(b"earlier prompts")
-    terminal.type(b":quit" + ENTER)
+    terminal.type(b"/quit" + ENTER)
     terminal.rest()
     assert terminal.code() == 0
 
 
 def test_text_that_only_looks_like_a_command_is_sent_to_the_agent(on_terminal: On) -> None:
     terminal = started(on_terminal)
-    terminal.type(b":) hi" + ENTER)
-    assert "You said “:) hi”" in without_looks(terminal.until(DONE).decode())
-    terminal.type(b" :help" + ENTER)
-    assert "You said “:help”" in without_looks(terminal.until(DONE).decode())
+    terminal.type(b"/tmp is full" + ENTER)
+    assert "There is no command /tmp." in without_looks(terminal.until(DONE).decode())  # says the agent
+    terminal.type(b" /quit" + ENTER)
+    assert "There is no command /quit." in without_looks(terminal.until(DONE).decode())
     leave(terminal)
 
 
@@ -181,7 +181,7 @@ def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"hello" + ENTER)
     terminal.until(DONE)
-    terminal.type(b":save talk.json" + ENTER)
+    terminal.type(b"/save talk.json" + ENTER)
     terminal.until(b"Saved")
     assert "To resume: dragoman chat --resume" in leave(terminal)
     handle = json.loads((cli.workspace / "talk.json").read_text())
@@ -190,6 +190,77 @@ def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
     again.until(b"access")
     leave(again)
     assert json.loads((cli.workspace / "again.json").read_text())["session_id"] == handle["session_id"]
+
+
+def test_access_is_changed_for_the_next_request(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"/access edit-i" + TAB + ENTER)
+    terminal.until(b"access: edit-inside")
+    terminal.until(b"access edit-inside")
+    terminal.type(b"edit README" + ENTER)
+    assert b"1-4): " not in terminal.until(DONE)
+    assert (cli.workspace / "README.md").exists()
+    terminal.type(b"/access" + ENTER)
+    assert "* edit-inside" in without_looks(terminal.until(b"do everything").decode())
+    terminal.type(b"/access everything" + ENTER)
+    terminal.until(b"dragoman: ")
+    leave(terminal)
+    [session] = json.loads(cli("sessions", "list", "--json").out)
+    handle = json.loads(cli("sessions", "export", session["id"], "--format", "json").out)["sessions"][0]["handle"]
+    assert json.loads(handle)["access"] == "edit-inside"
+
+
+def test_usage_title_export_and_the_list_of_sessions(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"hello" + ENTER)
+    terminal.until(DONE)
+    terminal.type(b"/usage" + ENTER)
+    shown = without_looks(terminal.until(b"thought tokens").decode())
+    assert re.search(r"runs +1\b", shown)
+    assert re.search(r"output tokens +45\b", shown)
+    terminal.type(b"/rename My own title" + ENTER)
+    terminal.until(b"title: My own title")
+    terminal.type(b"/sessions" + ENTER)
+    assert "My own title" in without_looks(terminal.until(b"To resume one").decode())
+    terminal.type(b"/export talk.md" + ENTER)
+    terminal.until(b"Exported to ")
+    terminal.type(b"/copy" + ENTER)
+    terminal.until(b"\x1b]52;c;")
+    leave(terminal)
+    assert (cli.workspace / "talk.md").read_text().startswith("# My own title\n")
+
+
+def test_a_new_session_begins_and_the_old_one_stays(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"/model demo-large" + ENTER)
+    terminal.until(b"model: demo-large")
+    terminal.type(b"hello" + ENTER)
+    terminal.until(DONE)
+    terminal.type(b"/new" + ENTER)
+    terminal.until(b"A new session.")
+    assert b"model demo-large" in terminal.until(b"access ask")
+    terminal.type(b"plan" + ENTER)
+    terminal.until(DONE)
+    leave(terminal)
+    titles = [session["title"] for session in json.loads(cli("sessions", "list", "--json").out)]
+    assert titles == ["plan", "hello"]
+
+
+def test_a_chat_without_a_prompt_leaves_no_session_behind(cli: Cli, on_terminal: On) -> None:
+    assert "To resume" not in leave(started(on_terminal))
+    assert json.loads(cli("sessions", "list", "--json").out) == []
+
+
+def test_the_output_of_a_command_is_shown_while_it_runs(cli: Cli, on_terminal: On) -> None:
+    os.mkfifo(cli.workspace / "gate")
+    terminal = started(on_terminal, "--access", "full")
+    terminal.type(b"run echo first; cat gate; exit 3" + ENTER)
+    assert DONE not in terminal.until(b"    first")
+    open_gate(cli)
+    shown = without_looks(terminal.until(DONE).decode())
+    assert "    the gate is open" in shown
+    assert re.search("✗ .*exit 3", shown)
+    leave(terminal)
 
 
 # -- earlier prompts
@@ -286,13 +357,13 @@ def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_t
 def test_a_crash_is_reported_and_the_session_goes_on(cli: Cli, on_terminal: On) -> None:
     terminal = started(on_terminal, "--save", "talk.json", "--mode", "ask")
     before = json.loads((cli.workspace / "talk.json").read_text())
-    terminal.type(b":mode plan" + ENTER)
+    terminal.type(b"/mode plan" + ENTER)
     terminal.until(b"mode: plan")
     terminal.type(b"crash" + ENTER)
     output = without_looks(terminal.until(b"The agent has stopped.").decode())
     assert "ended with exit code 3" in output
     assert "crashing as asked" in output
-    terminal.type(b":restart" + ENTER)
+    terminal.type(b"/restart" + ENTER)
     terminal.until(b"Restarted; the session is resumed.")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)

@@ -10,7 +10,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from dragoman.cli.chat import completion as chat_history
-from dragoman.cli.chat.commands import COMMANDS, is_command, mentions, prompt_parts, read_command
+from dragoman.cli.chat.commands import COMMANDS, mentions, prompt_parts, read_command
 from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
 from dragoman.cli.chat.screen import Activity, status_line
 from dragoman.cli.screen import without_colours
@@ -77,22 +77,29 @@ def offered(text: str, cwd: Path = Path("/"), known: SessionFold | None = None) 
 
 
 def test_commands_are_offered_at_the_beginning_only() -> None:
-    assert offered("/") == ["/plan", "/play "]
+    own = [f"/{command.name}" + (" " if command.arguments else "") for command in COMMANDS]
+    assert offered("/") == [*own, "/plan", "/play "]
     assert offered("/PLA") == ["/plan", "/play "]
     assert offered("see /pl") == []
     assert offered("/plan a") == []
-    assert offered(":") == [f":{c.name}" + (" " if c.arguments else "") for c in COMMANDS]
-    assert offered(":mod") == [":model ", ":mode "]
-    assert offered("a :mod") == []
+    assert offered("/mod") == ["/model ", "/mode "]
+    assert offered("a /mod") == []
+
+
+def test_a_command_of_the_agent_with_the_name_of_ours_is_offered_once() -> None:
+    known = fold()
+    known.commands = (rows.Command("model", "the agent's own"),)
+    assert offered("/mod", known=known) == ["/model ", "/mode "]
 
 
 def test_values_are_offered_by_value_and_by_name() -> None:
-    assert offered(":model ") == ["fast-1", "deep-1"]
-    assert offered(":model De") == ["deep-1"]
-    assert offered(":mode ") == []
-    assert offered(":option ") == ["model", "sound"]
-    assert offered(":option sound o") == ["on", "off"]
-    assert offered(":option model f") == ["fast-1"]
+    assert offered("/model ") == ["fast-1", "deep-1"]
+    assert offered("/model De") == ["deep-1"]
+    assert offered("/mode ") == []
+    assert offered("/option ") == ["model", "sound"]
+    assert offered("/option sound o") == ["on", "off"]
+    assert offered("/option model f") == ["fast-1"]
+    assert offered("/access ") == ["read-only", "ask", "edit-inside", "full"]
 
 
 def test_an_agents_description_of_a_command_is_one_inert_line() -> None:
@@ -143,23 +150,30 @@ def test_a_short_text_file_is_attached_whole_and_others_as_links(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "rest"),
-    [(":model", "model", ""), (":model  big one ", "model", "big one"), (":quit\n", "quit", "")],
+    ("text", "command"),
+    [
+        ("/model", ("model", "")),
+        ("/model  big one ", ("model", "big one")),
+        ("/quit\n", ("quit", "")),
+        ("/exit", ("quit", "")),
+    ],
 )
-def test_a_command_is_a_colon_and_a_word(text: str, name: str, rest: str) -> None:
-    assert is_command(text)
-    assert read_command(text) == (name, rest)
+def test_a_command_is_a_slash_and_a_word(text: str, command: tuple[str, str]) -> None:
+    assert read_command(text) == command
 
 
-@pytest.mark.parametrize("text", [":)", ": help", " :help", "a :help", ":help\nand more", "::", ":+1:", "/help"])
+@pytest.mark.parametrize(
+    "text", ["/", "/ help", " /help", "a /help", "/help\nand more", "/usr/bin", "/plan", "/tmp is full", ":help", "//"]
+)
 def test_other_lines_go_to_the_agent(text: str) -> None:
-    assert not is_command(text)
+    assert read_command(text) is None
 
 
-def test_an_unknown_command_suggests_the_nearest_one() -> None:
+def test_a_misspelt_command_suggests_the_nearest_one() -> None:
     with pytest.raises(InputError) as failure:
-        read_command(":quti")
-    assert "Did you mean :quit?" in failure.value.guidance
+        read_command("/quti")
+    assert "Did you mean /quit?" in failure.value.guidance
+    assert read_command("/quti", ["quti"]) is None  # the agent has a command of this name
 
 
 # -- history

@@ -88,8 +88,7 @@ class ChatAgent:
         await self._process.runtime.close()
         self._process = self._new_process()
         await self._process.runtime.start()
-        # As it was, not as the command line had it: the user may have switched since.
-        config = msgspec.structs.replace(self._config(self._pass_on), **dict.fromkeys(AGENT_CATEGORIES))
+        config = self._current_config()
         error: DragomanError | None = None
         try:
             self._session = await self._process.open(config, handle)
@@ -100,6 +99,35 @@ class ChatAgent:
         self._opening = False
         self.save_handle_now()
         return error
+
+    async def begin_new(self) -> None:
+        """Leave the session and open a new one with the same settings; on a new process where the agent is gone."""
+        previous, handle = self.session, self.session.snapshot()
+        config = self._current_config()
+        self._opening = True
+        try:
+            if self.is_gone:
+                await self._process.runtime.close()
+                self._process = self._new_process()
+                await self._process.runtime.start()
+            self._session = await self._process.open(config, None)
+            await self._session.restore_settings(handle)
+        finally:
+            self._opening = False
+        await self._leave(previous)
+        self.save_handle_now()
+
+    def _current_config(self) -> SessionConfig:
+        """Return the settings as they are, not as the command line had them: the user may have switched since."""
+        switched = {**dict.fromkeys(AGENT_CATEGORIES), "access": self.session.config.access}
+        return msgspec.structs.replace(self._config(self._pass_on), **switched)
+
+    async def _leave(self, session: Session) -> None:
+        """Close a session; one without a prompt leaves no entry in the journal."""
+        if session.fold.runs:
+            await session.close()
+        else:
+            await self._process.runtime.discard_session(session)
 
     def save_handle_now(self) -> None:
         """Write the handle, if there is a file for it. InputError where it cannot be written."""
@@ -114,7 +142,12 @@ class ChatAgent:
         self._process.kill()
 
     async def close(self) -> None:
-        await self._process.runtime.close()
+        try:
+            # A handle that was saved must find its session again.
+            if self._session is not None and self.save is None and not self.is_gone:
+                await self._leave(self._session)
+        finally:
+            await self._process.runtime.close()
 
     def _pass_on(self, event: Event) -> None:
         if not self._opening:

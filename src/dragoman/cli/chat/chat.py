@@ -21,8 +21,16 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.ask import PermissionPrompt
 from dragoman.cli.chat.agent import ChatAgent
-from dragoman.cli.chat.commands import is_command, mentions, prompt_parts, read_command, run_command
-from dragoman.cli.chat.screen import Activity, ChatScreen, Line, PlainLine, input_line, is_dumb, status_line
+from dragoman.cli.chat.commands import mentions, prompt_parts, read_command, run_command
+from dragoman.cli.chat.screen import (
+    Activity,
+    ChatScreen,
+    Line,
+    PlainLine,
+    input_line,
+    running_output,
+    status_line,
+)
 from dragoman.cli.command import folder, print_error, save_path
 from dragoman.cli.exits import ChatSignals
 from dragoman.cli.form import QuestionAsker, default_browser
@@ -35,13 +43,14 @@ from dragoman.cli.options import (
     save_option,
     verbose_option,
 )
-from dragoman.cli.output import STDIN, STDOUT, OutputLost
+from dragoman.cli.output import STDIN, STDOUT, OutputLost, is_dumb
 from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import FRAME_S, Spinner
 from dragoman.cli.screen import Follower, Span
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
+from dragoman.journal.protocols import Journal
 from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
@@ -59,8 +68,8 @@ Examples:
 
 \b
 In the chat:
-  /…           the agent's own commands; Tab completes them
-  :help        the chat's commands: :model, :mode, :option, :cancel, …
+  /help        lists the commands: /model, /access, /usage, /new, /export, …
+  /…           the agent's own commands; Tab completes all
   @path        attaches a file
   Alt-Enter    a new line; so does a backslash before Enter
   Ctrl-C       cancels the run; a second one kills the agent
@@ -86,7 +95,7 @@ def chat(**options: Any) -> int:
     return start_chat(RunOptions(**options))
 
 
-GONE = "The agent has stopped. Your next prompt, or :restart, restarts it and resumes the session."
+GONE = "The agent has stopped. Your next prompt, or /restart, restarts it and resumes the session."
 
 
 def start_chat(options: RunOptions) -> int:
@@ -128,6 +137,7 @@ class ChatCommand:
                 home=plan.settings.home,
                 cwd=cwd,
                 session_fold=self._fold,
+                live_output=self._live_output,
                 queued=self._queued,
                 status=self._status,
                 interrupt=self._interrupted,
@@ -146,13 +156,16 @@ class ChatCommand:
             self._line.outbox, f"starting {plan.spec.name}", width=self.width, shown=not dumb and not options.verbose
         )
         self._follower = Follower(self._screen.show)
-        self._asker = PermissionPrompt(self._screen.screen, self._floor, fd=STDIN, cwd=cwd, width=self.width)
+        self._asker = PermissionPrompt(
+            self._screen.screen, self._floor, fd=STDIN, cwd=cwd, width=self.width, preview=plan.rule_preview
+        )
         self._form_asker = QuestionAsker(
             self._screen.screen, self._floor, fd=STDIN, width=self.width, open_page=default_browser()
         )
         self._agent = ChatAgent(
             plan, self._config, on_event=self._on_event, on_diagnostic=self._on_diagnostic, on_question=self._form_asker
         )
+        self.journal: Journal | None = None
         self._asking: set[asyncio.Task[object]] = set()
         self._phase: Literal["starting", "open", "closing"] = "starting"
         self._prompts: PromptQueue[Prompt] = PromptQueue()  # not yet shown, by the ids of their runs
@@ -192,6 +205,7 @@ class ChatCommand:
         async with AsyncExitStack() as stack:
             if self._plan.settings.journal:
                 hub = await stack.enter_async_context(Hub(config=self._plan.settings))
+                self.journal = hub.journal
                 self._agent.keep_in(hub.journal_client)
             await self._with_the_agent()
 
@@ -203,7 +217,8 @@ class ChatCommand:
             self._greet()
             await self._talk()
             self._keep_handle()
-            if self._agent.save is not None or self._plan.settings.journal:
+            is_stored = self._plan.settings.journal and (self.session.fold.runs or self._plan.handle is not None)
+            if self._agent.save is not None or is_stored:
                 name = shlex.quote(plain(str(self._agent.save))) if self._agent.save else self.session.id
                 self.say(Span(f"To resume: dragoman chat --resume {name}", "dim"))
         finally:
@@ -216,7 +231,9 @@ class ChatCommand:
         self.say(Span(one_line(self._plan.spec.name, 40), "bold"), Span(f" in {where}", "dim"))
         if self._plan.handle is not None:
             self._screen.explain("Session resumed.")
-        self._screen.explain("Type a prompt. :help lists the commands, Ctrl-D leaves.")
+        self._screen.explain("Type a prompt. /help lists the commands, Ctrl-D leaves.")
+        if hint := self._plan.default_agent_hint():
+            self._screen.explain(hint)
         if self.session.policy_notice is not None:
             self._screen.explain(plain(self.session.policy_notice))
         self._screen.remind(self.session.fold)
@@ -270,9 +287,9 @@ class ChatCommand:
 
     async def _handle(self, text: str) -> None:
         self._screen.fit()
-        if is_command(text):
+        if (command := read_command(text, [offered.name for offered in self.session.fold.commands])) is not None:
             self._screen.echo(text)
-            await run_command(self, *read_command(text))
+            await run_command(self, *command)
             return
         try:
             if self._agent.is_gone and not await self._restart_agent():
@@ -329,13 +346,21 @@ class ChatCommand:
 
     async def restart(self) -> None:
         if self.session.active is not None:
-            raise InputError("a run is in progress", guidance="Cancel it first: Ctrl-C, or :cancel.")
+            raise InputError("a run is in progress", guidance="Cancel it first: Ctrl-C, or /cancel.")
         await self._restart_agent()
+
+    async def begin_new(self) -> None:
+        if self.session.active is not None:
+            raise InputError("a run is in progress", guidance="Cancel it first: Ctrl-C, or /cancel.")
+        self._starts = Activity("opening a session", time.monotonic())
+        await self._agent.begin_new()
+        self._reported = None
+        self.say(Span("A new session. The agent knows nothing of the one before.", "good"), block="end")
 
     def save_as(self, text: str) -> None:
         if not text:
-            raise InputError(":save needs a file", guidance="For example: :save talk.json")
-        path = save_path(text, ":save")
+            raise InputError("/save needs a file", guidance="For example: /save talk.json")
+        path = save_path(text, "/save")
         self._agent.save_as(path)
         self._screen.explain(f"Saved to {plain(str(path))}, now and after every run.")
 
@@ -423,7 +448,11 @@ class ChatCommand:
 
     def _status(self, width: int) -> Iterable[Span]:
         doing = self._starts or self._works
-        return status_line(self._plan.spec.name, self._plan.access, self._fold(), doing, time.monotonic(), width)
+        access = self.session.config.access if self._agent.is_open else self._plan.access
+        return status_line(self._plan.spec.name, access, self._fold(), doing, time.monotonic(), width)
+
+    def _live_output(self, width: int) -> Sequence[str]:
+        return running_output(self.session, width) if self._agent.is_open and self._works is not None else ()
 
     def _fold(self) -> SessionFold | None:
         return self._agent.fold
@@ -467,7 +496,7 @@ class ChatCommand:
         elif self._line.typed:
             self._line.clear()
         else:
-            self._note("To leave: Ctrl-D or :quit.")
+            self._note("To leave: Ctrl-D or /quit.")
 
     def _cancel(self) -> None:
         active = self.session.active

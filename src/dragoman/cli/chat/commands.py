@@ -1,10 +1,12 @@
 """The meaning of a typed line: the chat's own commands, and `@path`, which attaches a file.
 
-A command is `:` and a word, so that none can be mistaken for one of the agent's (`/…`).
+A command is `/` and a word. Other words are commands of the agent and are sent to it as they are; so is a line with a
+space before it.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -13,21 +15,33 @@ from typing import Protocol
 
 import msgspec
 
+from dragoman.cli.command import save_path
+from dragoman.cli.output import STDOUT, is_dumb
 from dragoman.cli.plan import option_value
 from dragoman.cli.screen import Span
-from dragoman.cli.text import columns, one_line, wrapped
+from dragoman.cli.text import columns, context_part, cost_part, one_line, wrapped
+from dragoman.config import load
 from dragoman.document import nearest
 from dragoman.errors import InputError
+from dragoman.fileio import atomic_write
+from dragoman.host.policy.access import parse_access
+from dragoman.journal import notes as journal_notes
+from dragoman.journal.markdown import session_markdown
+from dragoman.journal.protocols import Journal
+from dragoman.journal.sessions import session_name, short_ids, top_level
 from dragoman.record.fold import SessionFold
 from dragoman.record.rows import Choice, Setting
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.prompt import FileAttachment, LinkAttachment, Part
 from dragoman.session.session import Session
 
-PREFIX = ":"
+PREFIX = "/"
 
-# A smiley, a path or an emoji's name is no command and is sent as it is.
-_COMMAND = re.compile(r":([a-z]+)(?:[ \t]+(.*))?")
+# A path is no command and is sent as it is.
+_COMMAND = re.compile(r"/([a-z]+)(?:[ \t]+(.*))?")
+
+# A word that resembles a command of ours this much is taken for a misspelt one, unless it is one of the agent's.
+_LIKENESS = 0.75
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -41,22 +55,50 @@ COMMANDS = (
     Command("model", "[NAME]", "list the agent's models, or switch"),
     Command("mode", "[NAME]", "list its modes, or switch"),
     Command("option", "[ID [VALUE]]", "list its options, or set one"),
+    Command("access", "[LEVEL]", "show what it may do without asking, or change it"),
+    Command("usage", "", "show tokens, context and cost of this session"),
+    Command("new", "", "begin a new session; this one stays in the journal"),
+    Command("sessions", "", "list the latest sessions in this folder"),
+    Command("rename", "TITLE", "give this session a title"),
+    Command("export", "[FILE]", "write the conversation to a Markdown file"),
+    Command("copy", "", "copy the last answer to the clipboard"),
+    Command("save", "FILE", "save the session, for `dragoman chat --resume FILE`"),
     Command("agents", "", "list installed agents"),
     Command("cancel", "", "cancel the run and the queued prompts"),
     Command("restart", "", "restart the agent and resume the session"),
-    Command("save", "FILE", "save the session, for `dragoman chat --resume FILE`"),
     Command("quit", "", "leave the chat"),
 )
 
+_ALIASES = {"exit": "quit"}
+
 KEYS = (
+    ("@path", "attaches the file"),
     ("Alt-Enter", "a new line; so does \\ before Enter"),
-    ("Tab", "completes /commands, :commands and @files"),
+    ("Tab", "completes /commands and @files"),
     ("Up, Ctrl-R", "earlier prompts; search in them"),
     ("Ctrl-C", "cancels the run; twice kills the agent"),
     ("Ctrl-D", "leaves"),
 )
 
 _CATEGORIES = {"model": "model", "mode": "mode"}
+
+ACCESS_LEVELS = {
+    "read-only": "read in the workspace; everything else is denied",
+    "ask": "ask before it writes a file or runs a command",
+    "edit-inside": "write in the workspace; ask before it runs a command",
+    "full": "do everything without asking",
+}
+
+TOKEN_NAMES = {
+    "input_tokens": "input tokens",
+    "cached_tokens": "cached tokens",
+    "output_tokens": "output tokens",
+    "thought_tokens": "thought tokens",
+}
+NOT_REPORTED = "not reported"
+
+MAX_LISTED_SESSIONS = 10
+MAX_TITLE_CHARACTERS = 200
 
 
 class Chat(Protocol):
@@ -66,34 +108,41 @@ class Chat(Protocol):
     def session(self) -> Session: ...
     @property
     def width(self) -> int: ...
+    @property
+    def journal(self) -> Journal | None:
+        """The journal that has the session; None where it is off."""
+        ...
+
     def say(self, *spans: Span) -> None:
         """Print a line of its own."""
         ...
 
     def cancel(self) -> None: ...
     async def restart(self) -> None: ...
+    async def begin_new(self) -> None: ...
     def save_as(self, text: str) -> None: ...
     def leave(self) -> None: ...
 
 
-def is_command(text: str) -> bool:
-    return _COMMAND.fullmatch(text.rstrip()) is not None
+def read_command(text: str, agent_commands: Iterable[str] = ()) -> tuple[str, str] | None:
+    """Split a command of ours into its name and arguments; None for a line that goes to the agent.
 
-
-def read_command(text: str) -> tuple[str, str]:
-    """Split a command into its name and arguments. InputError for an unknown command."""
+    InputError for a word that is nearly one of ours, and none of the agent's.
+    """
     match = _COMMAND.fullmatch(text.rstrip())
-    assert match is not None
-    name, rest = match[1], (match[2] or "").strip()
+    if match is None:
+        return None
+    name, rest = _ALIASES.get(match[1], match[1]), (match[2] or "").strip()
     names = [command.name for command in COMMANDS]
-    if name not in names:
-        near = nearest(name, names)
-        hint = f"Did you mean {PREFIX}{near}? " if near else ""
-        raise InputError(
-            f"there is no command {PREFIX}{one_line(name, 30)}",
-            guidance=f"{hint}{PREFIX}help lists them. To send it to the agent, put a space before it.",
-        )
-    return name, rest
+    if name in names:
+        return name, rest
+    near = nearest(name, names, _LIKENESS) if name not in agent_commands else None
+    if near is None:
+        return None
+    raise InputError(
+        f"there is no command {PREFIX}{one_line(name, 30)}",
+        guidance=f"Did you mean {PREFIX}{near}? To send it to the agent, put a space before it.",
+    )
 
 
 async def run_command(chat: Chat, name: str, rest: str) -> None:
@@ -103,10 +152,17 @@ async def run_command(chat: Chat, name: str, rest: str) -> None:
         "model": lambda: _switch(chat, "model", rest),
         "mode": lambda: _switch(chat, "mode", rest),
         "option": lambda: _option(chat, rest),
+        "access": lambda: _access(chat, rest),
+        "usage": lambda: _usage(chat),
+        "new": chat.begin_new,
+        "sessions": lambda: _sessions(chat),
+        "rename": lambda: _rename(chat, rest),
+        "export": lambda: _export(chat, rest),
+        "copy": lambda: _copy(chat),
+        "save": lambda: chat.save_as(rest),
         "agents": lambda: _agents(chat),
         "cancel": chat.cancel,
         "restart": chat.restart,
-        "save": lambda: chat.save_as(rest),
         "quit": chat.leave,
     }
     if (pending := acts[name]()) is not None:
@@ -116,6 +172,8 @@ async def run_command(chat: Chat, name: str, rest: str) -> None:
 def choices(name: str, typed: str, fold: SessionFold) -> Sequence[Choice]:
     """Choices for the next word of a command."""
     words = typed.split()
+    if name == "access" and not words:
+        return [Choice(level, level, about) for level, about in ACCESS_LEVELS.items()]
     if name in _CATEGORIES and not words:
         setting = fold.setting(_CATEGORIES[name])
         return _values(setting) if setting is not None else ()
@@ -142,7 +200,13 @@ def _named(setting: Setting, text: str) -> str:
 
 def _help(chat: Chat) -> None:
     rows = [(f"{PREFIX}{command.name} {command.arguments}".rstrip(), command.about) for command in COMMANDS]
-    rows += [("/…", "the agent's own commands"), ("@path", "attaches the file"), *KEYS]
+    own = {command.name for command in COMMANDS}
+    agent_names = [command.name for command in chat.session.fold.commands]
+    listed = ", ".join(f"{PREFIX}{name}" for name in agent_names if name not in own)
+    rows += [("/…", f"the agent's own commands: {listed}" if listed else "the agent's own commands"), *KEYS]
+    if hidden := [name for name in agent_names if name in own]:
+        names = ", ".join(f"{PREFIX}{name}" for name in hidden)
+        rows.append(("a space first", f"sends the line to the agent, which has a {names} of its own"))
     _table(chat, rows)
 
 
@@ -176,6 +240,78 @@ async def _option(chat: Chat, rest: str) -> None:
     chat.say(Span(one_line(f"{option_id}: {_word(value)}", chat.width - 1), "dim"))
 
 
+def _access(chat: Chat, rest: str) -> None:
+    if not rest:
+        _table(chat, ACCESS_LEVELS.items(), marked=chat.session.config.access)
+        return
+    chat.session.set_access(parse_access(rest))
+    chat.say(Span(f"access: {chat.session.config.access}", "dim"))
+
+
+def _usage(chat: Chat) -> None:
+    """Print the figures of all runs, as far as the agent reports them."""
+    fold = chat.session.fold
+    reported = [run.usage for run in fold.runs.values() if run.usage is not None]
+    rows = [("runs", f"{len(fold.runs):,}")]
+    for name, words in TOKEN_NAMES.items():
+        counts = [count for usage in reported if (count := getattr(usage, name)) is not None]
+        if counts:
+            at_least = "at least " if len(counts) < len(fold.runs) else ""
+            rows.append((words, f"{at_least}{sum(counts):,}"))
+    rows.append(("context", context_part(fold.usage) or NOT_REPORTED))
+    rows.append(("cost", cost_part(fold.usage) or NOT_REPORTED))
+    _table(chat, rows)
+
+
+async def _sessions(chat: Chat) -> None:
+    journal = _journal(chat)
+    every = await journal.sessions()
+    short, cwd = short_ids(every), str(chat.session.config.workspace.cwd)
+    here = [session for session in top_level(every) if session.cwd == cwd and session.runs][:MAX_LISTED_SESSIONS]
+    if not here:
+        raise InputError("no session in this folder has a prompt yet")
+    _table(chat, [(short[row.id], session_name(row)) for row in here], marked=short.get(chat.session.id))
+    chat.say(Span("To resume one: dragoman chat --resume ID", "dim"))
+
+
+async def _rename(chat: Chat, rest: str) -> None:
+    _journal(chat)
+    if not rest:
+        raise InputError("/rename needs a title", guidance="For example: /rename Fix the flaky test")
+    title = one_line(rest, MAX_TITLE_CHARACTERS)
+    await chat.session.record_note(journal_notes.write(journal_notes.SessionRenamed(title=title)))
+    chat.say(Span(one_line(f"title: {title}", chat.width - 1), "dim"))
+
+
+async def _export(chat: Chat, rest: str) -> None:
+    journal = _journal(chat)
+    path = save_path(rest or f"session-{chat.session.id}.md", "/export")
+    text = "".join(session_markdown(await journal.rows(chat.session.id)))
+    try:
+        atomic_write(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    chat.say(Span(one_line(f"Exported to {path}", chat.width - 1), "dim"))
+
+
+def _copy(chat: Chat) -> None:
+    """Ask the terminal to put the last answer on the clipboard (OSC 52)."""
+    answers = [message.text for message in chat.session.fold.messages if message.kind == "assistant" and message.text]
+    if not answers:
+        raise InputError("there is no answer to copy yet")
+    if is_dumb():
+        raise InputError("this terminal has no clipboard")
+    data = base64.b64encode(answers[-1].encode("utf-8", "replace"))
+    os.write(STDOUT, b"\x1b]52;c;" + data + b"\x07")
+    chat.say(Span("Copied, if the terminal allows it.", "dim"))
+
+
+def _journal(chat: Chat) -> Journal:
+    if chat.journal is None:
+        raise InputError("this session is not recorded: the journal is off")
+    return chat.journal
+
+
 def _list(chat: Chat, setting: Setting) -> None:
     values = _values(setting)
     if not values:
@@ -199,9 +335,10 @@ def _word(value: str | bool | None) -> str:
 async def _agents(chat: Chat) -> None:
     from dragoman.agents.find import survey
     from dragoman.agents.preset import load_presets
-    from dragoman.config import load
 
-    findings = await survey(load_presets(load()), environ=dict(os.environ))
+    # Invalid settings are left out: the agents can be listed without them.
+    settings = load(on_error=lambda error: None)
+    findings = await survey(load_presets(settings, lambda error: None), environ=dict(os.environ))
     rows = [(finding.preset.id, finding.version or finding.state) for finding in findings if finding.state != "missing"]
     _table(chat, rows)
     missing = ", ".join(finding.preset.id for finding in findings if finding.state == "missing")

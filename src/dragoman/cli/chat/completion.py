@@ -1,4 +1,4 @@
-"""Tab completion in a chat (`/` commands, `:` commands, `@` files), and the history of prompts.
+"""Tab completion in a chat (`/` commands of the chat and of the agent, `@` files), and the history of prompts.
 
 The history is one file in the home folder, readable by its user alone; each workspace sees its own prompts. A line that
 begins with a space is not stored, as in a shell. A history file that cannot be read or written is ignored.
@@ -35,33 +35,34 @@ class ChatCompleter(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
-        if text.startswith("/") and not any(character.isspace() for character in text):
-            return self._slash(text)
+        if text.startswith(PREFIX) and not any(character.isspace() for character in text):
+            return (*self._own(text), *self._agents(text))
         if text.startswith(PREFIX) and "\n" not in text:
-            return self._own(text)
+            return self._values(text)
         word = text.split()[-1] if text and not text[-1].isspace() else ""
         return self._files(word[1:]) if word.startswith("@") else ()
 
-    def _slash(self, text: str) -> Iterable[Completion]:
+    def _own(self, text: str) -> Iterable[Completion]:
+        for command in COMMANDS:
+            if command.name.startswith(text[len(PREFIX) :].lower()):
+                name = f"{PREFIX}{command.name}"
+                shown = f"{name} {command.arguments}".rstrip()
+                yield _completion(name, text, shown=shown, about=command.about, more=bool(command.arguments))
+
+    def _agents(self, text: str) -> Iterable[Completion]:
         fold = self._session_fold()
+        own = {command.name for command in COMMANDS}
         for command in fold.commands if fold is not None else ():
             # A name that holds more than a word cannot be typed as one.
-            if command.name.lower().startswith(text[1:].lower()) and command.name.split() == [command.name]:
+            is_word = command.name.split() == [command.name] and command.name not in own
+            if is_word and command.name.lower().startswith(text[len(PREFIX) :].lower()):
                 hint = f" {one_line(command.hint, 30)}" if command.hint else ""
                 yield _completion(
                     f"/{command.name}", text, shown=f"/{command.name}{hint}", about=command.description, more=bool(hint)
                 )
 
-    def _own(self, text: str) -> Iterable[Completion]:
-        name, space, rest = text[len(PREFIX) :].partition(" ")
-        if not space:
-            for command in COMMANDS:
-                if command.name.startswith(name):
-                    shown = f"{PREFIX}{command.name} {command.arguments}".rstrip()
-                    yield _completion(
-                        f"{PREFIX}{command.name}", text, shown=shown, about=command.about, more=bool(command.arguments)
-                    )
-            return
+    def _values(self, text: str) -> Iterable[Completion]:
+        name, _, rest = text[len(PREFIX) :].partition(" ")
         fold = self._session_fold()
         words, _, typed = rest.rpartition(" ")
         for choice in choices(name, words, fold) if fold is not None else ():

@@ -219,8 +219,8 @@ _STYLE = Style.from_dict(
 
 
 class InputLine:
-    """`queued` are the prompts that wait, `status` the status line for so many columns; both are asked for each time
-    they are drawn. `interrupt` is called at Ctrl-C."""
+    """`live_output` is the end of the output of a running command, `queued` are the prompts that wait, `status` is the
+    status line, for so many columns; all are asked for each time they are drawn. `interrupt` is called at Ctrl-C."""
 
     mark = MARK
 
@@ -229,12 +229,14 @@ class InputLine:
         *,
         completer: Completer,
         history: History,
+        live_output: Callable[[int], Sequence[str]],
         queued: Callable[[], Sequence[str]],
         status: Callable[[int], Iterable[Span]],
         interrupt: Callable[[], None],
     ) -> None:
         self._live = LiveOutbox(terminal_width(STDOUT) or USUAL_WIDTH)
         self._completer = completer
+        self._live_output = live_output
         self._queued = queued
         self._status = status
         self._interrupt = interrupt
@@ -343,6 +345,7 @@ class InputLine:
                 HSplit(
                     [
                         _shown(self._open_line),
+                        _shown(self._output_of_command),
                         Window(height=1),
                         _shown(self._waiting),
                         typed,
@@ -368,6 +371,9 @@ class InputLine:
 
     def _open_line(self) -> StyleAndTextTuples:
         return to_formatted_text(ANSI(self._live.tail.open.expandtabs()))
+
+    def _output_of_command(self) -> StyleAndTextTuples:
+        return [("class:dim", "\n".join(lines))] if (lines := self._live_output(_size().columns)) else []
 
     def _waiting(self) -> StyleAndTextTuples:
         return [("class:dim", "\n".join(f"  {text}" for text in texts))] if (texts := self._queued()) else []
@@ -425,7 +431,7 @@ class InputLine:
     def _enter(self) -> None:
         state = self._buffer.complete_state
         before = self._buffer.document.text_before_cursor
-        if state is not None and state.current_completion is not None and not before.startswith(("/", ":")):
+        if state is not None and state.current_completion is not None and not before.startswith("/"):
             self._buffer.complete_state = None  # a file was chosen, and the sentence goes on
         elif before.endswith("\\"):
             self._buffer.delete_before_cursor()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,11 +18,18 @@ from dragoman.cli.output import STDIN, STDOUT, USUAL_WIDTH, Outbox, read_line, t
 from dragoman.cli.progress import spinner_frame
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Block, Screen, Span, Style, markdown_stream, without_colours
-from dragoman.cli.text import columns, context_part, cost_part, one_line, plain, wrapped
+from dragoman.cli.text import columns, context_part, cost_part, one_line, plain, truncate, wrapped
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.record import rows
 from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
+from dragoman.session.session import Session
+
+# Lines of a command's output that are shown, while it runs and after it, from its end.
+OUTPUT_LINES = 5
+
+# Bytes of output that are looked at for them.
+_OUTPUT_BYTES = 4096
 
 # Lines of a prompt that is shown again, and of the last exchange of a resumed session.
 SHOWN_LINES = 12
@@ -48,7 +54,14 @@ class ChatScreen:
             paint=without_colours if dumb else None,
             markdown=None if dumb or plain else markdown_stream(self.width),
         )
-        self._renderer = Renderer(cwd=cwd, width=self.width, thoughts=thoughts, verbose=verbose, diffs=not dumb)
+        self._renderer = Renderer(
+            cwd=cwd,
+            width=self.width,
+            thoughts=thoughts,
+            verbose=verbose,
+            diffs=not dumb,
+            output_lines=0 if dumb else OUTPUT_LINES,
+        )
 
     def fit(self) -> int:
         """Adopt the terminal's current width, and return it."""
@@ -168,6 +181,27 @@ def _activity(activity: Activity, now: float) -> str:
     return f"{spinner_frame(elapsed)} {activity.name} {elapsed:.0f}s"
 
 
+def running_output(session: Session, width: int) -> list[str]:
+    """Return the last lines that the command of the agent has written, while one runs; for so many columns."""
+    return output_lines(_running_text(session), width)
+
+
+def _running_text(session: Session) -> str:
+    for row in reversed(session.fold.terminals.values()):
+        if row.status == "running" and (terminal := session.terminal(row.terminal_id or "")) is not None:
+            return terminal.summary(_OUTPUT_BYTES).output
+    if session.active is None:
+        return ""
+    # An agent that runs the command itself may report the output as it comes.
+    calls = [call for call in session.fold.tool_calls if call.run_id == session.active.id and not call.finished]
+    return next((call.output for call in reversed(calls) if call.output), "")
+
+
+def output_lines(text: str, width: int) -> list[str]:
+    lines = plain(text).rstrip().expandtabs(4).splitlines()
+    return [f"    {truncate(line, width - 5)}" for line in lines[-OUTPUT_LINES:]]
+
+
 class Line(Protocol):
     """Entered once the agent is there; until then, and after, its outbox writes to a plain terminal.
 
@@ -206,16 +240,12 @@ class Line(Protocol):
         ...
 
 
-def is_dumb() -> bool:
-    """Test whether the terminal can only write one line after the other."""
-    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
-
-
 def input_line(
     *,
     home: Path,
     cwd: Path,
     session_fold: Callable[[], SessionFold | None],
+    live_output: Callable[[int], Sequence[str]],
     queued: Callable[[], Sequence[str]],
     status: Callable[[int], Iterable[Span]],
     interrupt: Callable[[], None],
@@ -227,6 +257,7 @@ def input_line(
     return InputLine(
         completer=ChatCompleter(session_fold, cwd),
         history=ChatHistory(home, cwd),
+        live_output=live_output,
         queued=queued,
         status=status,
         interrupt=interrupt,
