@@ -118,7 +118,27 @@ test("a permission of the host is remembered only by a rule that was shown", asy
   const buttons = [...drawn.container.querySelectorAll(".choices button, .own-choice button")].map((button) =>
     button.textContent?.trim(),
   );
-  expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always in this workspace…"]);
+  expect(buttons).toEqual(["1 Allow once", "2 Deny", "3 Always in this workspace…"]);
+});
+
+test("an option is named by its effect, with the agent's own words beside it", async () => {
+  await card({
+    options: [
+      { option_id: "a", name: "Reject", kind: "allow_always" },
+      { option_id: "b", name: "Yes, \u202eon", kind: "allow_once" },
+      { option_id: "c", name: "reject", kind: "reject_once" },
+      { option_id: "d", name: "Yes", kind: "reject_always" },
+      { option_id: "e", name: "Perhaps", kind: "maybe" },
+    ],
+  });
+  const buttons = [...drawn.container.querySelectorAll(".choices button")].map((button) => button.textContent?.trim());
+  expect(buttons).toEqual([
+    "1 Allow always “Reject”",
+    "2 Allow once “Yes, ⟨U+202E⟩on”",
+    "3 Deny",
+    "4 Deny always “Yes”",
+    "5 Other “Perhaps”",
+  ]);
 });
 
 test("without the scope for rules none is offered, and a viewer is told so", async () => {

@@ -4,7 +4,7 @@ import type { Bridge } from "../conversation/bridge";
 import { displayTitle } from "../conversation/paths";
 import { ShowWhole } from "../conversation/ShowWhole";
 import type { PermissionOption, Permission, RulePreview } from "../protocol";
-import { describePermission } from "./describe";
+import { agentWords, describeOption, describePermission } from "./describe";
 import { useNumberKeys } from "./keys";
 import { RequestView } from "./RequestView";
 import { useScopeRights } from "./scope";
@@ -141,29 +141,19 @@ interface OptionProps {
   onChoose: () => void;
 }
 
+/** An answer, named by its effect. The agent's own words are beside it: they may say anything. */
 function OptionButton({ option, number, keys, disabled, onChoose }: OptionProps) {
   // Only "allow once" stands out; a lasting answer should be a deliberate choice.
-  const name = option.kind === "allow_once" ? "button primary" : "button";
+  const look = option.kind === "allow_once" ? "button primary" : "button";
+  const { label, effect } = describeOption(option.kind);
+  const words = agentWords(option);
   return (
-    <button
-      type="button"
-      className={name}
-      disabled={disabled}
-      title={KINDS[option.kind] ?? option.kind}
-      onClick={onChoose}
-    >
-      {keys && <kbd>{number}</kbd>} {option.name}
+    <button type="button" className={look} disabled={disabled} title={effect} onClick={onChoose}>
+      {keys && <kbd>{number}</kbd>} {label}
+      {words !== "" && <span className="agent-words"> “{escapeInvisible(words)}”</span>}
     </button>
   );
 }
-
-/** The effect of an option, whatever the agent calls it. */
-const KINDS: Readonly<Record<string, string>> = {
-  allow_once: "Allow this once",
-  allow_always: "Allow this, and let the agent remember it",
-  reject_once: "Deny this once",
-  reject_always: "Deny this, and let the agent remember it",
-};
 
 interface AlwaysProps {
   bridge: Bridge;

@@ -1,6 +1,6 @@
 // Describes who or what answered a request. Pure.
 
-import type { DecidedRow, Permission, Question } from "../protocol";
+import type { DecidedRow, Permission, PermissionOption, Question } from "../protocol";
 
 export type Answer = "allowed" | "denied" | "withdrawn" | "pending";
 
@@ -11,6 +11,39 @@ export function permissionAnswer({ outcome, option_id, options, decision }: Perm
   const kind = options.find((option) => option.option_id === option_id)?.kind ?? "";
   if (kind !== "") return kind.startsWith("allow") ? "allowed" : "denied";
   return decision === "allow" ? "allowed" : "denied";
+}
+
+interface OptionDescription {
+  readonly label: string;
+  readonly effect: string;
+  /** Words that say no more than the label. */
+  readonly same: readonly string[];
+}
+
+const OPTIONS: Readonly<Record<string, OptionDescription>> = {
+  allow_once: { label: "Allow once", effect: "Allow this once", same: ["allow", "allow once"] },
+  allow_always: {
+    label: "Allow always",
+    effect: "Allow this from now on: the agent may remember it, and Dragoman saves a rule for this workspace",
+    same: ["allow always", "always allow"],
+  },
+  reject_once: { label: "Deny", effect: "Deny this once", same: ["deny", "deny once", "reject", "reject once"] },
+  reject_always: {
+    label: "Deny always",
+    effect: "Deny this from now on: the agent may remember it, and Dragoman saves a rule for this workspace",
+    same: ["deny always", "always deny", "reject always", "always reject"],
+  },
+};
+
+/** The effect of an option, whatever the agent calls it. */
+export function describeOption(kind: string): OptionDescription {
+  return OPTIONS[kind] ?? { label: "Other", effect: `An answer of the agent's own kind: ${kind}`, same: [] };
+}
+
+/** The agent's own name of an option; empty if it says no more than our label. */
+export function agentWords({ kind, name }: PermissionOption): string {
+  const words = name.trim();
+  return describeOption(kind).same.includes(words.toLowerCase()) ? "" : words;
 }
 
 const ANSWERS: Readonly<Record<Answer, string>> = {
