@@ -76,3 +76,41 @@ test("characters written by name are themselves", async () => {
     "a & b <c> € → é &nosuch; \uFFFD",
   );
 });
+
+/** Texts that would take an unbounded parser seconds, or more levels than its stack has. */
+const BOMBS: Readonly<Record<string, string>> = {
+  "a formula that never closes": `$$${" ".repeat(3000)}`,
+  "formulas that never close": "$$a\n\n".repeat(1000),
+  "brackets that never close": "\\[a\n\n".repeat(1000),
+  "quotes within quotes": ">".repeat(5000),
+  "quotes that go on in the next line": `${"> ".repeat(40)}a\nb\n${"> ".repeat(20)}c\nd\n`.repeat(20),
+  "lists within lists": Array.from({ length: 500 }, (_, level) => `${"  ".repeat(level)}- x`).join("\n"),
+  "emphasis within emphasis": `${"*".repeat(3000)}a${"*".repeat(3000)}`,
+  "links within links": `${"[".repeat(3000)}a${"](b)".repeat(3000)}`,
+  "a long line of open marks": "*a **b _c ~~d ".repeat(4000),
+  "a table of millions of cells": `${"|".repeat(3000)}\n${"|-".repeat(3000)}|\n${"|\n".repeat(3000)}`,
+};
+
+function depthOf(element: Element): number {
+  return 1 + Math.max(0, ...[...element.children].map(depthOf));
+}
+
+test.each(Object.entries(BOMBS))("%s are shown in bounded time and depth", async (_, text) => {
+  const container = await shown(text);
+  expect((container.textContent ?? "").length).toBeGreaterThan(0);
+  expect(container.querySelectorAll("*").length).toBeLessThan(25_000);
+  expect(container.querySelectorAll("blockquote, li, em, strong").length).toBeLessThan(10_000);
+  expect(depthOf(container)).toBeLessThan(60);
+});
+
+test("what is nested too deeply is shown as it is written", async () => {
+  const container = await shown(`${"> ".repeat(30)}inside`);
+  expect(container.querySelectorAll("blockquote").length).toBe(16);
+  expect(container.querySelector(".as-written")?.textContent).toContain("> inside");
+});
+
+test("a formula may have several lines, and ends with its line", async () => {
+  const container = await shown("$$\na\n\nb\n$$\n\n\\[ c \\]\n\n$$ d $$ e\n\n\\(f\\) g");
+  const formulas = [...container.querySelectorAll(".math")].map((one) => one.textContent);
+  expect(formulas).toEqual(["a\n\nb", "c", "f"]);
+});

@@ -3,9 +3,10 @@
 import type { Token, Tokens } from "marked";
 import { createContext, Fragment, memo, useContext, useMemo, useState, type ReactNode } from "react";
 
+import { Boundary } from "../ui/Boundary";
 import { CodeBlock } from "./CodeBlock";
 import { decodeEntities } from "./entities";
-import { parse, type MathToken } from "./grammar";
+import { asWritten, parse, type AsWrittenToken, type MathToken } from "./grammar";
 import { picture, target } from "./links";
 import { MathView } from "./MathView";
 import { closeOpenMarks } from "./closeOpenMarks";
@@ -19,17 +20,29 @@ export const OpenFileContext = createContext<OpenFile | null>(null);
 /** Rows of a table and items of a list that are rendered before someone asks for the rest. */
 const MAX_SHOWN = 150;
 
+/** A longer text is shown as it is written; those that are expected to be longer are split into pieces first. */
+const MAX_CHARS = 100_000;
+
 export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
-  const tokens = useMemo(() => parse(streaming ? closeOpenMarks(text) : text), [text, streaming]);
+  const tokens = useMemo(() => {
+    if (text.length > MAX_CHARS) return [asWritten(text)];
+    return parse(streaming ? closeOpenMarks(text) : text);
+  }, [text, streaming]);
   const last = tokens.length - 1;
   return (
     <div className="markdown">
-      {tokens.map((token, index) => (
-        <BlockView key={index} token={token} open={streaming && index === last} />
-      ))}
+      <Boundary place={text} fallback={<AsWritten text={text} />}>
+        {tokens.map((token, index) => (
+          <BlockView key={index} token={token} open={streaming && index === last} />
+        ))}
+      </Boundary>
     </div>
   );
 });
+
+function AsWritten({ text }: { text: string }) {
+  return <p className="as-written">{text}</p>;
+}
 
 function BlockView({ token: any, open }: { token: Token; open: boolean }): ReactNode {
   const token = any as KnownToken;
@@ -52,7 +65,9 @@ function BlockView({ token: any, open }: { token: Token; open: boolean }): React
     case "math":
       return <MathView tex={token.tex} display={token.display} />;
     case "html":
-      return <p className="as-written">{token.text.trim()}</p>;
+      return <AsWritten text={token.text.trim()} />;
+    case "as_written":
+      return <AsWritten text={token.text} />;
     case "paragraph":
       return <p>{inline(token.tokens)}</p>;
     case "text":
@@ -231,6 +246,7 @@ type KnownToken =
   | Tokens.List
   | Tokens.Table
   | MathToken
+  | AsWrittenToken
   | Tokens.HTML
   | Tokens.Paragraph
   | Tokens.Text

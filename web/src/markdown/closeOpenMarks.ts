@@ -4,10 +4,14 @@
 const OPEN_LINK = /!?\[([^\]\n]*)\](?:\([^)\n]*)?$/;
 const OPEN_LABEL = /!?\[([^\]\n]*)$/;
 
+/** A longer paragraph stays as it is: looking for its open marks takes the square of its length. */
+const MAX_PARAGRAPH_CHARS = 6000;
+
 /** Mends the last paragraph; within a fence nothing is a mark. */
 export function closeOpenMarks(text: string): string {
   if (inFence(text)) return text;
   const start = text.lastIndexOf("\n\n") + 1;
+  if (text.length - start > MAX_PARAGRAPH_CHARS) return text;
   const head = text.slice(0, start);
   let last = text.slice(start);
   if (count(last, /`/g) % 2 === 1) return `${head + last}\``;

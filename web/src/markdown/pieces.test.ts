@@ -67,3 +67,20 @@ test("a text that changed is split again", () => {
 test("line ends of other systems do not lose a letter", () => {
   expect(splitIntoPieces(TEXT.replaceAll("\n", "\r\n")).texts.join("")).toBe(TEXT);
 });
+
+test("a long text is read in parts, and a block that is longer than any part is cut between words", () => {
+  const long = TEXT.repeat(8);
+  expect(splitIntoPieces(long).texts.join("")).toBe(long);
+  expect(Math.max(...splitIntoPieces(long).texts.map((text) => text.length))).toBeLessThan(6000);
+  const list = "- item of a list\n".repeat(20_000);
+  const { texts } = splitIntoPieces(list);
+  expect(texts.join("")).toBe(list);
+  expect(texts.length).toBeGreaterThan(1);
+});
+
+test("a text that is full of marks is split in bounded time", () => {
+  for (const mark of [">", "> a\nb\n", "$$a\n\n", "[a]: <\n", "a\n=\n", "|a\n", "1. a\n2) b\n"]) {
+    const text = mark.repeat(40_000 / mark.length);
+    expect(splitIntoPieces(text).texts.join("")).toBe(text);
+  }
+});

@@ -6,6 +6,8 @@ import { Button } from "./Button";
 interface Props {
   /** A key for the view; a new one clears the error. */
   place: string;
+  /** Shown in place of the view that failed; without one, the error and a way to reload the page. */
+  fallback?: ReactNode;
   children: ReactNode;
 }
 
@@ -29,6 +31,7 @@ export class Boundary extends Component<Props, State> {
   override render(): ReactNode {
     const { problem } = this.state;
     if (problem === null) return this.props.children;
+    if (this.props.fallback !== undefined) return this.props.fallback;
     return (
       <div className="broken" role="alert">
         <h1>This view crashed</h1>
