@@ -191,8 +191,10 @@ class View:
                 self.tables[change["table"]].pop(change["id"], None)
             case "append":
                 message = self.tables["messages"][change["message_id"]]
-                message["text"] += change["text"]
-                message["blocks"] = [*message["blocks"], *change["blocks"]]
+                if not message["shortened"]:
+                    message["text"] += change["text"]
+                    message["blocks"] = [*message["blocks"], *change["blocks"]]
+                    message["shortened"] = change["shortened"]
             case "state":
                 self.state = change["state"]
             case "details":

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.bridge.rows import MAX_ROW_CHARS, newest_rows, row_model
-from dragoman.journal.rows import SessionRows
-from dragoman.protocol import models
+from dragoman.bridge import rows as bridge_rows
+from dragoman.bridge.rows import MAX_PART_CHARS, MAX_ROW_CHARS, changes_of, full_row_model, newest_rows, row_model
+from dragoman.journal.rows import MessagePart, RowChanges, SessionRows, StoredMessage
+from dragoman.protocol import messages, models
 from dragoman.record import rows
+from dragoman.wire import vocabulary as acp
 
 
 def called(raw_input: Any) -> rows.ToolCall:
@@ -20,7 +22,7 @@ def called(raw_input: Any) -> rows.ToolCall:
 
 
 def result(raw_input: Any, *, full: bool = False) -> models.ToolCall:
-    made = row_model(called(raw_input), full=full)
+    made = full_row_model(called(raw_input)) if full else row_model(called(raw_input))
     assert made is not None
     return msgspec.json.decode(msgspec.json.encode(made), type=models.ToolCall)
 
@@ -43,6 +45,74 @@ def test_values_that_are_nested_too_deeply_are_left_out(full: bool) -> None:
         deep = [deep]
     row = result(deep, full=full)
     assert (row.raw_input, row.shortened) == (None, True)
+
+
+def message(text: str, blocks: tuple[Any, ...] = (), place: int = 1) -> StoredMessage:
+    return StoredMessage(
+        id=f"message-{place}", kind="assistant", run_id=None, message_id=None, time=0.0, replayed=False, text=text,
+        blocks=blocks, ended=True,
+    )  # fmt: skip
+
+
+def sent(row: models.Row | None) -> models.Message:
+    assert isinstance(row, models.Message)
+    return row
+
+
+def test_a_long_message_is_shortened_and_read_in_parts() -> None:
+    text = "".join(chr(ord("a") + number % 26) for number in range(MAX_PART_CHARS + 10))
+    unasked = sent(row_model(message(text)))
+    assert (unasked.text, unasked.shortened) == (text[:MAX_ROW_CHARS], True)
+    first = sent(full_row_model(message(text), len(unasked.text)))
+    assert first.shortened is False
+    assert unasked.text + first.text == text
+    begin = sent(full_row_model(message(text)))
+    assert (len(begin.text), begin.shortened) == (MAX_PART_CHARS, True)
+    rest = sent(full_row_model(message(text), len(begin.text)))
+    assert (begin.text + rest.text, rest.shortened) == (text, False)
+    short = sent(row_model(message(text[:MAX_ROW_CHARS])))
+    assert (len(short.text), short.shortened) == (MAX_ROW_CHARS, False)
+
+
+def test_a_part_of_a_message_that_is_too_long_is_shortened_and_says_so() -> None:
+    changes = RowChanges(
+        session_id="s", position=2, parts=[MessagePart("message-1", "x" * MAX_ROW_CHARS * 2), MessagePart("m", "y")]
+    )
+    first, second = changes_of(changes)
+    assert isinstance(first, messages.Append)
+    assert isinstance(second, messages.Append)
+    assert (len(first.text), first.shortened) == (MAX_ROW_CHARS, True)
+    assert (second.text, second.shortened) == ("y", False)
+
+
+def test_large_attachments_are_left_out_until_they_are_requested() -> None:
+    data = "x" * (bridge_rows.MAX_ATTACHMENT_CHARS + 1)
+    resource = acp.TextResourceContents(uri="file:///a", text=data)
+    row = message("see", (acp.ImageContent(mime_type="image/png", data=data), acp.EmbeddedResource(resource=resource)))
+    unasked = sent(row_model(row))
+    assert unasked.shortened
+    assert [type(block) for block in unasked.blocks] == [models.UnknownBlock, models.UnknownBlock]
+    full = sent(full_row_model(row))
+    assert not full.shortened
+    assert [type(block) for block in full.blocks] == [models.ImageBlock, models.ResourceBlock]
+    small = sent(row_model(message("see", (acp.ImageContent(mime_type="image/png", data="AAAA"),))))
+    assert isinstance(small.blocks[0], models.ImageBlock)
+
+
+def test_a_snapshot_has_fewer_rows_when_they_are_long() -> None:
+    each = "x" * MAX_ROW_CHARS
+    count = 3 * bridge_rows.MAX_SNAPSHOT_CHARS // MAX_ROW_CHARS
+    found = SessionRows(messages=[message(each, place=place) for place in range(1, count + 1)])
+    newest, more, before = newest_rows(found, count)
+    assert more
+    assert len(msgspec.json.encode(newest)) < 1.1 * bridge_rows.MAX_SNAPSHOT_CHARS
+    assert newest.messages[-1].id == f"message-{count}"
+    assert newest.messages[0].id == f"message-{before}"
+    read = list(newest.messages)
+    while more:
+        older, more, before = newest_rows(found, count, before)
+        read = [*older.messages, *read]
+    assert [row.id for row in read] == [row.id for row in found.messages]
 
 
 def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:

@@ -76,6 +76,25 @@ def updates() -> Iterator[dict[str, Any]]:
     }
 
 
+# Texts that would take an unbounded parser seconds, or more levels than its stack has.
+BOMBS = (
+    "$$" + " " * 3000,
+    ">" * 5000,
+    "\n".join("  " * level + "- x" for level in range(500)),
+    "*" * 3000 + "a" + "*" * 3000,
+    "|" * 3000 + "\n" + "|-" * 3000 + "|\n" + "|\n" * 3000,
+)
+LONG = "A long message. " * 10_000 + "\n\nThe very end of the long message.\n\n"
+
+
+def bombs() -> Iterator[dict[str, Any]]:
+    """Messages that are made to freeze the page, with a tool call after each, which ends it."""
+    for number, text in enumerate((*BOMBS, LONG)):
+        yield _chunk("agent_message_chunk", {"type": "text", "text": text})
+        yield {"sessionUpdate": "tool_call", "toolCallId": f"call-{number}", "title": "next", "status": "completed"}
+    yield _chunk("agent_message_chunk", {"type": "text", "text": "The page is **still here**."})
+
+
 def permission_request() -> dict[str, Any]:
     return {
         "toolCall": {
@@ -112,8 +131,12 @@ def main() -> None:
                 _send(id=message["id"], result={"sessionId": "s", "configOptions": [chosen]})
             case "session/prompt":
                 prompt = message["id"]
-                for update in updates():
+                is_bombing = params["prompt"][0]["text"] == "bombs"
+                for update in bombs() if is_bombing else updates():
                     _send(method="session/update", params={"sessionId": params["sessionId"], "update": update})
+                if is_bombing:
+                    _send(id=prompt, result={"stopReason": "end_turn"})
+                    continue
                 _send(id="ask", method="session/request_permission", params={"sessionId": "s", **permission_request()})
             case None if message.get("id") == "ask":
                 _send(id=prompt, result={"stopReason": "end_turn"})

@@ -49,6 +49,23 @@ def test_an_agent_that_attacks_the_page_achieves_nothing(person: Person) -> None
     assert page.title() == "Dragoman"
 
 
+@pytest.mark.timeout(120)
+def test_messages_that_are_made_to_freeze_the_page_are_shown(person: Person) -> None:
+    page = person.page
+    person.add_agent("hostile", sys.executable, str(AGENT))
+    session = person.start_session(agent="hostile")
+    person.say("bombs")
+    expect(page.locator("strong").filter(has_text="still here")).to_be_visible()
+    person.go(f"/s/{session}")  # and again, from the journal
+    expect(page.locator("strong").filter(has_text="still here")).to_be_visible()
+    more = page.get_by_role("button", name="Truncated: show more")
+    more.scroll_into_view_if_needed()
+    more.click()
+    expect(page.get_by_text("The very end of the long message.")).to_be_attached()
+    page.get_by_role("log").press("Home")
+    expect(page.locator(".as-written").first).to_be_visible()
+
+
 def _open_everything(person: Person) -> None:
     """All that is folded, and a look at every link and image that there is then."""
     page = person.page

@@ -173,7 +173,11 @@ export interface Run {
   ended_time: number | null;
 }
 
-/** A message of the user or the agent. While it has not `ended`, more text may be appended to it. */
+/**
+ * A message of the user or the agent. While it has not `ended`, more text may be appended to it.
+ *
+ * Nothing is appended to one that is `shortened`.
+ */
 export interface Message {
   table: "messages";
   id: string;
@@ -185,6 +189,8 @@ export interface Message {
   text: string;
   blocks: readonly Block[];
   ended: boolean;
+  /** part of it was left out; `session.row` returns it in parts */
+  shortened: boolean;
 }
 
 /**
@@ -230,6 +236,7 @@ export interface Plan {
   entries: readonly PlanEntry[];
   markdown: string | null;
   uri: string | null;
+  shortened: boolean;
 }
 
 /** A question whether the agent may do something. `origin`: agent, files or terminals. */
@@ -417,6 +424,7 @@ export interface Question {
   completed_time: number | null;
   position: number;
   form: Form | null;
+  shortened: boolean;
 }
 
 /** A notice of the agent, or a compaction of its context. */
@@ -435,6 +443,7 @@ export interface Notice {
   status: string | null;
   ended_time: number | null;
   position: number;
+  shortened: boolean;
 }
 
 /** The agent's report on the session as a whole: title, slash commands, settings, sub-agents, usage. */
@@ -675,12 +684,17 @@ export interface Remove {
   id: string;
 }
 
-/** More text or blocks of a message that has not ended. When it ends it is `put` as a whole. */
+/**
+ * More text or blocks of a message that has not ended. When it ends it is `put`.
+ *
+ * `shortened`: a part of this was left out, so that nothing can be appended after it until the message is `put`.
+ */
 export interface Append {
   op: "append";
   message_id: string;
   text: string;
   blocks: readonly Block[];
+  shortened: boolean;
 }
 
 export interface PutSession {
@@ -1340,12 +1354,17 @@ export interface SessionHistory extends Request {
   limit?: number;
 }
 
-/** Read one row in full. */
+/**
+ * Read one row in full.
+ *
+ * Of a message, a part of its text that begins at the character `offset`; it is `shortened` while more follows.
+ */
 export interface SessionRow extends Request {
   type: "session.row";
   session_id: string;
   table: Table;
   row_id: string;
+  offset?: number;
 }
 
 /**

@@ -109,11 +109,15 @@ class Remove(Model, tag_field="op", tag="remove", frozen=True, kw_only=True):
 
 
 class Append(Model, tag_field="op", tag="append", frozen=True, kw_only=True):
-    """More text or blocks of a message that has not ended. When it ends it is `put` as a whole."""
+    """More text or blocks of a message that has not ended. When it ends it is `put`.
+
+    `shortened`: a part of this was left out, so that nothing can be appended after it until the message is `put`.
+    """
 
     message_id: str
     text: str
     blocks: tuple[Block, ...] = ()
+    shortened: bool = False
 
 
 class PutSession(Model, tag_field="op", tag="session", frozen=True, kw_only=True):

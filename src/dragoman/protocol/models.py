@@ -3,7 +3,7 @@
 A row has the fields of the journal's row (`record.rows`), which it inherits, plus `table` and `position`. Content that
 the agent sent in ACP's camelCase has a model of its own here. Only `raw_input`, `raw_output`, `schema` and `content` of
 a question are passed on as the agent wrote them. A row that is too large to be sent as a whole is shortened, and says
-so in `shortened`; the request `session.row` returns it in full.
+so in `shortened`; the request `session.row` returns it in full, and a long message in parts.
 """
 
 from __future__ import annotations
@@ -125,7 +125,10 @@ class Run(Model, tag_field="table", tag="runs", frozen=True, kw_only=True):
 
 
 class Message(Model, tag_field="table", tag="messages", frozen=True, kw_only=True):
-    """A message of the user or the agent. While it has not `ended`, more text may be appended to it."""
+    """A message of the user or the agent. While it has not `ended`, more text may be appended to it.
+
+    Nothing is appended to one that is `shortened`.
+    """
 
     id: str
     position: int
@@ -136,6 +139,7 @@ class Message(Model, tag_field="table", tag="messages", frozen=True, kw_only=Tru
     text: str
     blocks: tuple[Block, ...]
     ended: bool
+    shortened: bool = False  # part of it was left out; `session.row` returns it in parts
 
 
 class ToolCall(rows.ToolCall, tag_field="table", tag="tool_calls", frozen=True, kw_only=True):
@@ -156,6 +160,7 @@ class Plan(Model, tag_field="table", tag="plans", frozen=True, kw_only=True):
     entries: tuple[rows.PlanEntry, ...]
     markdown: str | None = None
     uri: str | None = None
+    shortened: bool = False
 
 
 class Permission(rows.Permission, tag_field="table", tag="permissions", frozen=True, kw_only=True):
@@ -221,12 +226,14 @@ class Question(rows.Question, tag_field="table", tag="questions", frozen=True, k
     schema: Any = None
     content: Any = None
     form: Form | None = None
+    shortened: bool = False
 
 
 class Notice(rows.Notice, tag_field="table", tag="notices", frozen=True, kw_only=True):
     """A notice of the agent, or a compaction of its context."""
 
     position: int
+    shortened: bool = False
 
 
 class SessionDetails(Model, frozen=True, kw_only=True):

@@ -356,11 +356,15 @@ class SessionHistory(Request[results.HistoryPage], tag="session.history", frozen
 
 @declare("view")
 class SessionRow(Request[results.FullRow], tag="session.row", frozen=True, kw_only=True):
-    """Read one row in full."""
+    """Read one row in full.
+
+    Of a message, a part of its text that begins at the character `offset`; it is `shortened` while more follows.
+    """
 
     session_id: str
     table: Table
     row_id: str
+    offset: int = 0
 
 
 @declare("view")

@@ -2,7 +2,8 @@ import { useEffect, useMemo, useRef, useState } from "react";
 
 import { OpenFileContext } from "../markdown";
 import { PermissionCard, QuestionCard } from "../permission";
-import type { SessionState, Rows, RunChanges, SessionItem } from "../protocol";
+import type { Message, SessionState, Rows, RunChanges, SessionItem } from "../protocol";
+import { Boundary } from "../ui/Boundary";
 import { plural } from "../ui/format";
 import { Announcer } from "./Announcer";
 import type { Bridge } from "./bridge";
@@ -53,10 +54,15 @@ export function Conversation(props: ConversationProps) {
   const onShowChanges = useEvent(props.onShowChanges);
   const onAction = useEvent(props.onAction);
   const shownError = isErrorShownAbove(props.live) ? (props.live.failure?.message ?? null) : null;
-  const context = useMemo<ConversationContextValue>(
-    () => ({ bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction }),
-    [bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction],
+  const [loaded, setLoaded] = useState<ReadonlyMap<string, Message>>(new Map());
+  const onLoaded = useEvent((message: Message) =>
+    setLoaded((before) => new Map(before).set(loadedKey(sessionId, message), message)),
   );
+  const context = useMemo<ConversationContextValue>(
+    () => ({ bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction, onLoaded }),
+    [bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction, onLoaded],
+  );
+  const rows = useMemo(() => withLoadedMessages(sessionId, props.rows, loaded), [sessionId, props.rows, loaded]);
   const { changes } = props;
   const runChanges = useMemo(() => new Map(changes?.map((run) => [run.run_id, run])), [changes]);
   return (
@@ -64,13 +70,30 @@ export function Conversation(props: ConversationProps) {
       <RunChangesContext value={runChanges}>
         <OpenFileContext value={onOpenFile}>
           {/* Scroll position and expanded items belong to one session. */}
-          <List key={sessionId} {...props} />
+          <List key={sessionId} {...props} rows={rows} />
           <Announcer key={`announcer-${sessionId}`} rows={props.rows} />
         </OpenFileContext>
       </RunChangesContext>
     </ConversationContext>
   );
 }
+
+/** The rows with what was loaded of messages that are too long to be sent as a whole. */
+export function withLoadedMessages(sessionId: string, rows: Rows, loaded: ReadonlyMap<string, Message>): Rows {
+  if (loaded.size === 0) return rows;
+  const messages = rows.messages.map((message) => {
+    const longer = message.shortened ? loaded.get(loadedKey(sessionId, message)) : undefined;
+    return longer?.text.startsWith(message.text) ? longer : message;
+  });
+  return { ...rows, messages };
+}
+
+/** Ids of rows are unique within their session only. */
+export function loadedKey(sessionId: string, message: Message): string {
+  return `${sessionId} ${message.id}`;
+}
+
+const UNSHOWN = "This part of the conversation cannot be shown. `dragoman sessions show` has it.";
 
 function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHold, anchor }: ConversationProps) {
   const [opened, setOpened] = useState<OpenState>(new Map());
@@ -118,7 +141,9 @@ function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHol
                 id={`m-${item.key}`}
                 tabIndex={-1}
               >
-                <ItemView item={item} toggle={toggle} />
+                <Boundary place={item.key} fallback={<p className="soft">{UNSHOWN}</p>}>
+                  <ItemView item={item} toggle={toggle} />
+                </Boundary>
               </div>
             ) : null;
           })}

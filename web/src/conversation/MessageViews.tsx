@@ -4,8 +4,10 @@ import { CopyButton, imageData, Markdown } from "../markdown";
 import type { Block, Message } from "../protocol";
 import { formatDateTime, baseName } from "../ui/format";
 import { BlockView } from "./BlockView";
+import { useConversation } from "./context";
 import type { Item } from "./items";
 import { formatDuration } from "./format";
+import { ShowWhole } from "./ShowWhole";
 
 /** Characters; a longer prompt is clamped until it is expanded. */
 const MAX_CLAMPED_CHARS = 1200;
@@ -33,6 +35,7 @@ export const UserView = memo(function UserView({ item, onToggle }: { item: ItemO
             ))}
           </ul>
         )}
+        {(open || !long) && <ShowMore message={message} />}
       </div>
       <MessageTools message={message} />
     </article>
@@ -64,10 +67,19 @@ export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> 
       {message?.blocks.map((block, at) => (
         <BlockView key={at} block={block} />
       ))}
+      {message && <ShowMore message={message} />}
       {message && !streaming && <MessageTools message={message} />}
     </article>
   );
 });
+
+/** A button for the rest of a message that is too long to be sent as a whole. */
+function ShowMore({ message }: { message: Message }) {
+  const { bridge, sessionId, onLoaded } = useConversation();
+  // While it is still being written, the server has no end of it to send.
+  if (!message.shortened || !message.ended) return null;
+  return <ShowWhole bridge={bridge} sessionId={sessionId} row={message} onWhole={onLoaded} />;
+}
 
 /** Copy and link. They wait beside the text until someone points at it, or comes by with the keyboard. */
 function MessageTools({ message }: { message: Message }) {
@@ -107,6 +119,7 @@ export const ThoughtView = memo(function ThoughtView({
       {open && (
         <div className="thought-text">
           <Markdown text={message.text} streaming={streaming} />
+          <ShowMore message={message} />
         </div>
       )}
     </div>

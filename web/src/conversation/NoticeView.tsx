@@ -1,8 +1,10 @@
-import { memo } from "react";
+import { memo, useState } from "react";
 
 import { Markdown } from "../markdown";
 import type { Notice } from "../protocol";
+import { useConversation } from "./context";
 import type { Item } from "./items";
+import { ShowWhole } from "./ShowWhole";
 
 interface Props {
   item: Extract<Item, { kind: "notice" }>;
@@ -11,7 +13,10 @@ interface Props {
 
 /** A notice of the agent: one line, expandable if there is more text. */
 export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
-  const { notice, open } = item;
+  const { open } = item;
+  const { bridge, sessionId } = useConversation();
+  const [whole, setWhole] = useState<Notice | null>(null);
+  const notice = whole ?? item.notice;
   const bad = notice.severity === "error" || notice.severity === "warning";
   const words = noticeTitle(notice);
   if (!notice.text) return <p className={bad ? "notice-line bad" : "notice-line"}>{words}</p>;
@@ -23,6 +28,9 @@ export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
       {open && (
         <div className="thought-text">
           <Markdown text={notice.text} />
+          {item.notice.shortened && whole === null && (
+            <ShowWhole bridge={bridge} sessionId={sessionId} row={item.notice} onWhole={setWhole} />
+          )}
         </div>
       )}
     </div>

@@ -2,7 +2,7 @@
 
 import { createContext, use } from "react";
 
-import type { RunChanges } from "../protocol";
+import type { Message, RunChanges } from "../protocol";
 import type { Bridge } from "./bridge";
 
 /** Actions that help with a problem; `Problem.actions` names them. */
@@ -18,6 +18,8 @@ export interface ConversationContextValue {
   /** Shows all changes of a run in the side panel. */
   readonly onShowChanges: (runId: string) => void;
   readonly onAction: (action: ProblemAction) => void;
+  /** Shows more of a long message. */
+  readonly onLoaded: (message: Message) => void;
 }
 
 export const ConversationContext = createContext<ConversationContextValue | null>(null);

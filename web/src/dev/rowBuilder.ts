@@ -158,6 +158,7 @@ export class RowBuilder {
       text,
       blocks: [],
       ended: true,
+      shortened: false,
       ...given,
     });
   }
@@ -279,6 +280,7 @@ export class RowBuilder {
       request_id: 1,
       elicitation_id: null,
       ...DECIDED,
+      shortened: false,
       ...given,
     });
   }
@@ -293,12 +295,13 @@ export class RowBuilder {
       text: null,
       status: null,
       ended_time: null,
+      shortened: false,
       ...given,
     });
   }
 
   plan(entries: Plan["entries"]): Plan {
-    return this.put({ table: "plans", id: "", entries, markdown: null, uri: null });
+    return this.put({ table: "plans", id: "", entries, markdown: null, uri: null, shortened: false });
   }
 
   /** Takes the place of a row of the same id, or is added. */

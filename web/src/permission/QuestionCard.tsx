@@ -1,6 +1,7 @@
 import { useId, useState, type FormEvent } from "react";
 
 import type { Bridge } from "../conversation/bridge";
+import { ShowWhole } from "../conversation/ShowWhole";
 import { LinkView, Markdown, target } from "../markdown";
 import type { Form, Question } from "../protocol";
 import { RequestError } from "../socket/requests";
@@ -26,6 +27,7 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
   const [fieldErrors, setFieldErrors] = useState<Readonly<Record<string, string>>>({});
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
+  const [whole, setWhole] = useState<Question | null>(null);
   const rights = useScopeRights();
   const pending = question.action === "pending";
 
@@ -61,7 +63,10 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
       <h2 id={heading} className="unseen">
         The agent asks
       </h2>
-      <Markdown text={question.message} />
+      <Markdown text={whole?.message ?? question.message} />
+      {question.shortened && whole === null && (
+        <ShowWhole bridge={bridge} sessionId={sessionId} row={question} onWhole={setWhole} />
+      )}
       {pending ? (
         <form onSubmit={submit} noValidate>
           {question.mode === "url" && question.url !== null && <Address url={question.url} />}

@@ -102,7 +102,7 @@ test("a state that is shown is never changed under the reader", () => {
 test("text that is appended leaves the other rows as they are, so that only one is rendered again", () => {
   const known = applySnapshot(null, (snapshots.at(-1) as (typeof snapshots)[number]).whole);
   const last = known.rows.messages.at(-1);
-  const change = { op: "append", message_id: last?.id ?? "", text: "!", blocks: [] } as const;
+  const change = { op: "append", message_id: last?.id ?? "", text: "!", blocks: [], shortened: false } as const;
   const after = applyUpdate(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
   expect(after.rows.messages.at(-1)?.text).toBe(`${last?.text}!`);
   expect(after.rows.messages[0]).toBe(known.rows.messages[0]);
@@ -166,3 +166,33 @@ function history(all: Rows, before: number): HistoryPage {
   });
   return { rows: Object.fromEntries(chosen) as Rows, more: false, before: 0 };
 }
+
+const update = (changes: SessionUpdate["changes"]): SessionUpdate => ({
+  type: "update",
+  stream: "session",
+  id: "s1",
+  cursor: "x",
+  changes,
+});
+const append = (message_id: string, text: string, shortened = false): SessionUpdate =>
+  update([{ op: "append", message_id, text, blocks: [], shortened }]);
+
+test("nothing is appended after a part that was left out", () => {
+  const builder = new RowBuilder();
+  const message = builder.message("assistant", "one ", { ended: false });
+  const first = applySnapshot(null, { ...(snapshots[0] as (typeof snapshots)[number]).whole, rows: builder.rows });
+  const cut = [append(message.id, "two ", true), append(message.id, "four")].reduce(applyUpdate, first);
+  expect(cut.rows.messages).toEqual([{ ...message, text: "one two ", shortened: true }]);
+  const endless = applyUpdate(first, append(message.id, "x".repeat(2_000_000)));
+  expect(endless.rows.messages).toEqual([{ ...message, shortened: true }]);
+});
+
+test("a message that was followed to its end keeps what the server would leave out", () => {
+  const builder = new RowBuilder();
+  const message = builder.message("assistant", "one ", { ended: false });
+  const first = applySnapshot(null, { ...(snapshots[0] as (typeof snapshots)[number]).whole, rows: builder.rows });
+  const put = update([{ op: "put", row: { ...message, text: "one t", ended: true, shortened: true } }]);
+  const followed = [append(message.id, "two three"), put].reduce(applyUpdate, first);
+  expect(followed.rows.messages).toEqual([{ ...message, text: "one two three", ended: true }]);
+  expect(applyUpdate(first, put).rows.messages).toEqual([{ ...message, text: "one t", ended: true, shortened: true }]);
+});

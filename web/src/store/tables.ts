@@ -30,7 +30,11 @@ export const NO_ROWS: Rows = {
   notices: [],
 };
 
+/** Characters of a message that grows here; a longer one is cut, and loaded on demand. */
+const MAX_MESSAGE_CHARS = 1_000_000;
+
 export function putRow(rows: Rows, row: Row): Rows {
+  if (row.table === "messages" && row.shortened) row = withKnownText(rows, row);
   // The table is named by the row itself, which the compiler cannot follow through an index.
   if (row.table === "plans") return { ...rows, plans: putUnsorted(rows.plans, row) };
   return { ...rows, [row.table]: putSorted(rows[row.table] as readonly Sorted[], row) };
@@ -45,13 +49,27 @@ export function removeRow(rows: Rows, table: Table, id: string): Rows {
 export function appendText(rows: Rows, more: Append): Rows {
   const index = rows.messages.findLastIndex((message) => message.id === more.message_id);
   const message = rows.messages[index];
-  if (message === undefined) return rows;
-  const grown: Message = {
-    ...message,
-    text: message.text + more.text,
-    blocks: more.blocks.length > 0 ? [...message.blocks, ...more.blocks] : message.blocks,
-  };
+  // What follows a part that was left out would be in the wrong place.
+  if (message === undefined || message.shortened) return rows;
+  const isTooLong = message.text.length + more.text.length > MAX_MESSAGE_CHARS;
+  const grown: Message = isTooLong
+    ? { ...message, shortened: true }
+    : {
+        ...message,
+        text: message.text + more.text,
+        blocks: more.blocks.length > 0 ? [...message.blocks, ...more.blocks] : message.blocks,
+        shortened: more.shortened,
+      };
   return { ...rows, messages: rows.messages.with(index, grown) };
+}
+
+/** A message that was followed while it grew is known beyond what the server sends of it at its end. */
+function withKnownText(rows: Rows, message: Message): Message {
+  const known = rows.messages.findLast(({ id }) => id === message.id);
+  if (known === undefined || known.text.length <= message.text.length || !known.text.startsWith(message.text)) {
+    return message;
+  }
+  return { ...message, text: known.text, blocks: known.blocks, shortened: known.shortened };
 }
 
 export function hasRow(rows: Rows, { table, id }: Row): boolean {

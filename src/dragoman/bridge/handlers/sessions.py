@@ -15,7 +15,7 @@ from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcaster import HIDDEN_KIND
 from dragoman.bridge.changes import changes_summary, file_diffs
 from dragoman.bridge.refusal import Refusal, existing_folder
-from dragoman.bridge.rows import form_of, newest_rows, row_model
+from dragoman.bridge.rows import form_of, full_row_model, newest_rows
 from dragoman.bridge.services import Services, handles
 from dragoman.config import load
 from dragoman.errors import InputError
@@ -24,6 +24,7 @@ from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
 from dragoman.journal import notes
 from dragoman.journal.markdown import session_markdown
+from dragoman.journal.rows import row_key
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.transfer import export
 from dragoman.protocol import requests, results
@@ -245,8 +246,7 @@ async def read_history(services: Services, request: requests.SessionHistory, cal
 @handles(requests.SessionRow)
 async def read_row(services: Services, request: requests.SessionRow, caller: Caller) -> results.FullRow:
     for row in getattr(await services.session_rows(request.session_id), request.table):
-        model = row_model(row, full=True)
-        if model is not None and model.id == request.row_id:
+        if row_key(row) == request.row_id and (model := full_row_model(row, max(request.offset, 0))) is not None:
             return results.FullRow(row=model)
     raise Refusal(
         "not_found", f"session {request.session_id} has no {request.row_id} in {request.table}", field="row_id"
