@@ -24,9 +24,9 @@ def main() -> int:
         give_up = threading.Timer(LIMIT_S, server.kill)
         give_up.start()
         try:
-            link = next((line for line in server.stdout if "/pair#" in line), "")
-            print(re.sub("#.*", "#…", link.strip()) or "it printed no link")
-            url = link.strip().partition("/pair#")[0]
+            found = next(filter(None, (re.search(r"running at (\S+)", line) for line in server.stdout)), None)
+            url = found[1] if found else ""
+            print("it listens at", url)
             # Straight to it, whatever proxy the environment names.
             straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with straight.open(f"{url}/v1/health", timeout=LIMIT_S) as answer:

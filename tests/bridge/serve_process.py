@@ -53,7 +53,12 @@ class Server:
         return found
 
     async def link(self) -> str:
-        return (await self.until(r"(https?://\S+/pair#\S+)\s"))[1]
+        """A new link. The server prints one only on a terminal."""
+        await self.until("For a link:")
+        _, output, _ = await dragoman(self.home, "token", "link")
+        found = re.search(r"(https?://\S+/pair#\S+)\s", output)
+        assert found is not None, output
+        return found[1]
 
     async def url(self) -> str:
         return (await self.until(r"Dragoman is running at (\S+)\s"))[1]

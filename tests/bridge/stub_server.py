@@ -190,7 +190,8 @@ async def echo(websocket: WebSocket, bridge: Bridge, caller: Caller) -> None:
 
 
 @asynccontextmanager
-async def stub_server(home: Path, page: Path | None = None) -> AsyncIterator[StubServer]:
+async def stub_server(home: Path, page: Path | None = None, **options: Any) -> AsyncIterator[StubServer]:
+    """Serve a stub. `options` are those of `serving`."""
     stopping, bridge = asyncio.Event(), StubBridge(Tokens(home), Metrics())
     listener = open_port("127.0.0.1", 0)
     port = listener.getsockname()[1]
@@ -202,6 +203,6 @@ async def stub_server(home: Path, page: Path | None = None) -> AsyncIterator[Stu
         page=page or home / "no page",
         handle_socket=echo,
     )
-    async with serving(app, listener):
+    async with serving(app, listener, **options):
         yield StubServer(bridge, port, stopping)
         stopping.set()

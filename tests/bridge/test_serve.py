@@ -16,6 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from bridge.serve_process import TIMEOUT_S, dragoman, served
+from dragoman.bridge import listen
 from dragoman.bridge.listen import ListenAddress
 from dragoman.bridge.tls import FILE_NAME, generated_certificate
 from dragoman.config import make_home
@@ -202,11 +203,28 @@ async def test_an_impossible_option_is_explained(home: Path, options: tuple[str,
     assert "Traceback" not in err
 
 
-async def test_a_service_prints_no_code(home: Path) -> None:
-    async with served(home, JOURNAL_STREAM="8:1") as server:
-        await server.until("dragoman token link")
+async def test_a_code_is_printed_on_a_terminal_alone(home: Path) -> None:
+    async with served(home) as server:  # as a service, in a container, or with nohup
+        await server.until("For a link: dragoman token link")
         assert await server.end() == 0
         assert "/pair#" not in server.output
+
+
+async def test_the_browser_is_opened_without_a_code_on_its_command_line(home: Path, tmp_path: Path) -> None:
+    browser, page = tmp_path / "browser", home / "open.html"
+    browser.write_text('#!/bin/sh\necho "opened $*."\n')
+    browser.chmod(0o755)
+    async with served(home, "--open", BROWSER=f"{browser} %s") as server:
+        opened = await server.until(r"opened (.*)\.\n")
+        assert opened[1] == page.resolve().as_uri()
+        assert mode(page) == 0o600
+        found = re.search(r'url=([^"]+)"', page.read_text())
+        assert found is not None
+        url, code = page_of(found[1])
+        async with httpx.AsyncClient(base_url=url, headers={"origin": url}, trust_env=False) as client:
+            assert (await client.post("/v1/pair", json={"code": code})).status_code == 200
+        assert await server.end() == 0
+    assert not page.exists()
 
 
 async def test_tokens_are_made_listed_and_revoked_while_it_runs(home: Path) -> None:
@@ -262,6 +280,12 @@ def test_names_and_addresses_follow_from_the_place() -> None:
     assert not there.host_names().allow("evil.example")
     assert not ListenAddress(host="0.0.0.0", port=1, no_tls=True).uses_generated_certificate
     assert ListenAddress(host="::1", port=1).is_loopback
+
+
+def test_a_server_for_ipv4_offers_no_link_for_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "machine_addresses", lambda: ("192.0.2.1", "2001:db8::1"))
+    assert ListenAddress(host="0.0.0.0", port=1).addresses() == ("192.0.2.1",)
+    assert ListenAddress(host="::", port=1).addresses() == ("192.0.2.1", "2001:db8::1")
 
 
 def test_a_key_alone_is_an_error(tmp_path: Path) -> None:

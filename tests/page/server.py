@@ -16,9 +16,12 @@ TIMEOUT_S = 30.0  # to start, to stop, or to print a link
 
 
 class Server:
-    """Started again, it is the same server: the same port, journal and tokens."""
+    """Started again, it is the same server: the same port, journal and tokens.
 
-    def __init__(self, folder: Path, *, pace: float = 0.0) -> None:
+    `python` is the one that it is installed in; `path`, if given, the PATH that it gets.
+    """
+
+    def __init__(self, folder: Path, *, pace: float = 0.0, python: str = sys.executable, path: str = "") -> None:
         self.home = folder / "home"
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
@@ -26,14 +29,17 @@ class Server:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pace = pace
+        self._python = python
+        self._path = path or os.environ.get("PATH", "")
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
     def start(self) -> str:
-        """The link that it prints, once it can be opened."""
-        command = [sys.executable, "-m", "dragoman", "serve", "--no-open", "--port", str(self.port)]
+        """Start it. Return a link, once it can be opened."""
+        command = [self._python, "-m", "dragoman", "serve", "--no-open", "--port", str(self.port)]
         environment = {
             **os.environ,
+            "PATH": self._path,
             "HOME": str(self.workspace.parent),
             "DRAGOMAN_HOME": str(self.home),
             "DRAGOMAN_DEMO_PACE": str(self.pace),
@@ -42,12 +48,13 @@ class Server:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.workspace
         )
         try:
-            return self._link(self._process)
+            self._wait(self._process)
+            return self.link()
         except BaseException:
             self.stop(signal.SIGKILL)
             raise
 
-    def _link(self, process: subprocess.Popen[str]) -> str:
+    def _wait(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         too_late = threading.Timer(TIMEOUT_S, process.kill)
         too_late.start()
@@ -55,18 +62,18 @@ class Server:
         try:
             for line in process.stdout:
                 output.append(line)
-                if found := re.search(r"http://\S+/pair#\S+", line):
+                if line.startswith("For a link:"):
                     # What it says later must not fill the pipe.
                     self._reader = threading.Thread(target=process.stdout.read, daemon=True)
                     self._reader.start()
-                    return found.group()
+                    return
         finally:
             too_late.cancel()
         raise AssertionError(f"the server did not start: {''.join(output)}")
 
     def link(self) -> str:
-        """Another link to the server that runs."""
-        command = [sys.executable, "-m", "dragoman", "token", "link"]
+        """A new link to the server that runs."""
+        command = [self._python, "-m", "dragoman", "token", "link"]
         environment = {**os.environ, "DRAGOMAN_HOME": str(self.home)}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
         found = re.search(r"http://\S+/pair#\S+", result.stdout)

@@ -18,6 +18,7 @@ import msgspec
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from dragoman.bridge.connections import on_authenticated
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.security import is_own_page
 from dragoman.bridge.tokens import BROWSER_TOKEN_LIFE_S, Token, Tokens
@@ -90,6 +91,7 @@ class Auth:
         token = await self._token(connection)
         if token is None:
             raise Refusal("unauthorized", "this request needs a token", guidance=_guidance(connection))
+        on_authenticated(connection.scope)
         return Caller(token_id=token.id, name=token.name, scope=token.scope, digest=token.digest)
 
     def check(self, caller: Caller) -> None:

@@ -46,7 +46,10 @@ class ListenAddress(msgspec.Struct, frozen=True, kw_only=True):
         """The IP addresses by which other machines reach the server."""
         if self.is_loopback:
             return ()
-        return machine_addresses() if self.host in WILDCARDS else (self.host,)
+        if self.host not in WILDCARDS:
+            return (self.host,)
+        # The address of all interfaces for IPv6 is reached by IPv4 as well, but not the other way round.
+        return tuple(address for address in machine_addresses() if self.host == "::" or ":" not in address)
 
     def host_names(self) -> HostNames:
         """The host names that the server accepts."""

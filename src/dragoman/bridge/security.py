@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
@@ -138,6 +138,9 @@ SECURITY_HEADERS: Final = {
 # Names under which programs like to put a token into a URL.
 _TOKEN_NAMES: Final = frozenset({"token", "access_token", "auth", "authorization", "bearer", "api_key", "key", "code"})
 
+# Times that a part of a URL may be quoted, and a token in it is still recognised.
+MAX_QUOTING: Final = 4
+
 # Methods that are counted by name: a client could make up any number of others.
 COUNTED_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -197,7 +200,7 @@ class SecurityMiddleware:
                 "the Host header of the request is not a name of this server",
                 guidance="If it is one, start the server with --allow-host NAME.",
             ), 421
-        if has_token(scope["query_string"].decode("latin-1")):
+        if has_token(_path(scope), scope["query_string"].decode("latin-1")):
             return Refusal(
                 "invalid",
                 "the URL of this request contains a token or a code, which ends up in logs",
@@ -206,7 +209,7 @@ class SecurityMiddleware:
         return None
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        """Log without the query, which may contain secrets; the path is not decoded, since it may contain line ends."""
+        """Log without the query, which may contain secrets; the path stays quoted, since it may contain line ends."""
         kind = (
             "socket"
             if scope["type"] == "websocket"
@@ -214,7 +217,9 @@ class SecurityMiddleware:
             if scope["method"] in COUNTED_METHODS
             else "other"
         )
-        path = scope["raw_path"].decode("latin-1")
+        path = _path(scope)
+        if has_token(path):
+            path = quote(_decoded(path))  # plain, so that the log can redact it
         client = scope["client"][0] if scope.get("client") else "-"
         if kind != "socket":
             self._metrics.http_seconds.observe(seconds)
@@ -234,6 +239,23 @@ def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def has_token(query: str) -> bool:
-    """Return whether the query of a URL contains what looks like a token."""
-    return TOKEN_PREFIX in query or any(part.partition("=")[0].lower() in _TOKEN_NAMES for part in query.split("&"))
+def has_token(path: str, query: str = "") -> bool:
+    """Return whether the path or the query of a URL contains what looks like a token, however it is quoted."""
+    query = _decoded(query)
+    return TOKEN_PREFIX in _decoded(path) + query or any(
+        part.partition("=")[0].lower() in _TOKEN_NAMES for part in query.split("&")
+    )
+
+
+def _path(scope: Scope) -> str:
+    raw: bytes = scope["raw_path"]
+    return raw.decode("latin-1")
+
+
+def _decoded(text: str) -> str:
+    """Return a part of a URL without its quoting, also where it was quoted several times."""
+    for _ in range(MAX_QUOTING):
+        if "%" not in text:
+            break
+        text = unquote(text)
+    return text

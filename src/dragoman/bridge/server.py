@@ -26,6 +26,7 @@ from starlette.websockets import WebSocket
 
 from dragoman.bridge.auth import Auth, Caller, FailedAttempts
 from dragoman.bridge.bridge import Bridge
+from dragoman.bridge.connections import MAX_CONNECTIONS, Acceptor, Connection, HttpProtocol, SocketProtocol
 from dragoman.bridge.http import Api
 from dragoman.bridge.openapi import description
 from dragoman.bridge.refusal import Refusal, refusal_of
@@ -33,6 +34,7 @@ from dragoman.bridge.responses import JSON, BuiltPage, files_by_url, refusal_res
 from dragoman.bridge.security import MAX_HEADER_BYTES, HostNames, SecurityMiddleware
 from dragoman.bridge.socket import serve_socket
 from dragoman.bridge.telemetry import Metrics
+from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import InputError
 
 HERE: Final = Path(__file__).parent
@@ -132,9 +134,6 @@ async def _internal_error(_: Request, error: Exception) -> Response:
 # Time that unfinished responses get when the server stops.
 STOP_GRACE_S: Final = 2
 
-# Open connections. A browser keeps six and a socket; further clients are answered that the server is busy.
-MAX_CONNECTIONS: Final = 1000
-
 # Size of a socket's message. Twice the documented limit, so that most larger ones get an answer, not a closed socket.
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
@@ -155,6 +154,8 @@ def open_port(host: str, port: int) -> socket.socket:
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and host == "::":  # IPv4 as well, whatever the system's default is
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         opened.bind(address)
         opened.listen(256)
         opened.setblocking(False)
@@ -173,15 +174,24 @@ class PortTaken(InputError):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without signal handlers. `listening` is set when it listens."""
+    """uvicorn without signal handlers, and with connections that are limited. `listening` is set when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, limit: int, clock: Clock) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._acceptor = Acceptor(listener, config.ssl, self._make_protocol, limit=limit, clock=clock)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])  # no listener of its own
+        self._acceptor.start()
         self.listening.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._acceptor.close()
+        await super().shutdown(sockets)
+
+    def _make_protocol(self, connection: Connection) -> HttpProtocol:
+        return HttpProtocol(connection, self.lifespan.state, config=self.config, server_state=self.server_state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -189,25 +199,31 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
+async def serving(
+    app: ASGIApp,
+    listener: socket.socket,
+    tls: ssl.SSLContext | None = None,
+    *,
+    max_connections: int = MAX_CONNECTIONS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[None]:
     """Serve on the socket while the block lasts, then close all connections; responses get a grace to finish."""
     config = uvicorn.Config(
         app,
         http="h11",
-        ws="websockets-sansio",
+        ws=SocketProtocol,
         ws_max_size=MAX_MESSAGE_BYTES,
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=STOP_GRACE_S,
         h11_max_incomplete_event_size=2 * MAX_HEADER_BYTES,
     )
     config.load()
     config.ssl = tls
-    server = _Server(config)
+    server = _Server(config, listener, max_connections, clock)
     task = asyncio.create_task(server.serve([listener]), name="dragoman server")
     listening = asyncio.create_task(server.listening.wait())
     try:

@@ -75,7 +75,12 @@ class Metrics:
 
 
 # Our own loggers, and those of the libraries that serve.
-LOGGERS: Final = ("dragoman", "uvicorn", "websockets")
+LOGGERS: Final = ("dragoman", "uvicorn", "websockets", "asyncio")
+
+# Warnings and errors of one kind that are logged in a period. The rest is only counted: a client that can cause them
+# must not fill the disk.
+MAX_REPEATS: Final = 20
+REPEAT_PERIOD_S: Final = 60.0
 
 REDACTED: Final = "[hidden]"
 _SECRETS: Final = re.compile(
@@ -88,6 +93,27 @@ _SECRETS: Final = re.compile(
 
 def redact(text: str) -> str:
     return _SECRETS.sub(lambda match: (match[1] or "") + REDACTED, text)
+
+
+class RepeatFilter(logging.Filter):
+    """Lets the first warnings and errors of a kind pass in each period. A kind is a line of the code that logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # the beginning of the period, and the number in it
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        kind = (record.pathname, record.lineno)
+        began, count = self._counts.get(kind, (record.created, 0))
+        if record.created - began >= REPEAT_PERIOD_S:
+            if count > MAX_REPEATS:
+                record.msg = f"{record.getMessage()} ({count - MAX_REPEATS} more of these were not logged)"
+                record.args = ()
+            began, count = record.created, 0
+        self._counts[kind] = (began, count + 1)
+        return count < MAX_REPEATS
 
 
 class _TextFormatter(logging.Formatter):
@@ -117,11 +143,13 @@ def set_up_log(form: Literal["human", "json"], *, verbose: bool = False, stream:
     """Set up the log of the whole process. The text form shows requests only with `verbose`."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    handler.addFilter(RepeatFilter())
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(logging.INFO if name == "dragoman" or verbose else logging.WARNING)
+        # Those of the libraries would name URLs with their queries; requests are in our own log.
+        logger.setLevel(logging.INFO if name == "dragoman" else logging.WARNING)
     logging.getLogger("dragoman.access").setLevel(logging.INFO if verbose or form == "json" else logging.WARNING)
 
 

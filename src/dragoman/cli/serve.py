@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import http.client
+import logging
 import os
 import signal
 import socket
@@ -21,6 +23,7 @@ import click
 import msgspec
 
 from dragoman.bridge.bridge import Bridge
+from dragoman.bridge.connections import max_connections, raise_descriptor_limit
 from dragoman.bridge.listen import WILDCARDS, ListenAddress, ServerEntry, ServerRegistry, this_server
 from dragoman.bridge.server import PortTaken, application, measuring_loop_delay, open_port, serving
 from dragoman.bridge.telemetry import Metrics, set_up_log
@@ -35,9 +38,15 @@ from dragoman.cli.token import link_lines
 from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.config import Config, home_folder, load, make_home
 from dragoman.errors import InputError
+from dragoman.fileio import atomic_write
 from dragoman.protocol.results import Health
 
+logger = logging.getLogger(__name__)
+
 PORT = 8421
+
+# The page in the home folder that leads the browser to the link; removed when the server ends.
+LINK_PAGE: Final = "open.html"
 
 # Seconds between two checks whether our own certificate is about to expire.
 RENEWAL_CHECK_S: Final = 12 * 3600.0
@@ -202,7 +211,7 @@ async def _serve(address: ListenAddress, open_browser: bool | None, config: Conf
         try:
             app = application(bridge, host_names=address.host_names(), stopping=ending, port=port)
             async with (
-                serving(app, listening, tls),
+                serving(app, listening, tls, max_connections=max_connections(raise_descriptor_limit())),
                 measuring_loop_delay(metrics),
                 _renewing_certificate(address, home, tls),
             ):
@@ -212,6 +221,7 @@ async def _serve(address: ListenAddress, open_browser: bool | None, config: Conf
                 ending.set()
                 _say(_farewell(bridge.running))
         finally:
+            (home / LINK_PAGE).unlink(missing_ok=True)
             await bridge.close()
     return DONE
 
@@ -303,13 +313,31 @@ async def _greet(
             "  Browsers warn once about its self-signed certificate, whose SHA-256 fingerprint is:",
             f"  {fingerprint(address.certificate(home))}",
         )
-    if os.environ.get("JOURNAL_STREAM"):  # the output of a service is stored in a log
+    is_terminal = os.isatty(STDOUT)
+    if is_terminal:
+        _say(*link_lines(server, tokens.new_code()))
+        can_press = os.isatty(STDIN)
+        _say("Press Enter for a new link, Ctrl-C to stop." if can_press else "For another link: dragoman token link")
+    else:  # the output of a service or a container is stored in a log
         _say("For a link: dragoman token link")
+    if open_browser or (open_browser is None and is_terminal and has_desktop(os.environ)):
+        # A code of its own: the one that is shown stays valid.
+        await _open_browser(server.link(tokens.new_code()), home)
+
+
+async def _open_browser(link: str, home: Path) -> None:
+    """Open a link by way of a file that only this user can read: others can read the browser's command line."""
+    page, address = home / LINK_PAGE, html.escape(link)
+    text = (
+        '<!doctype html><meta charset="utf-8"><title>Dragoman</title>'
+        f'<meta http-equiv="refresh" content="0; url={address}"><p>Opening <a href="{address}">Dragoman</a>…</p>\n'
+    )
+    try:
+        atomic_write(page, text.encode())
+    except OSError as error:  # the link is shown as well
+        logger.warning("the browser was not opened: %s cannot be written: %s", page, error.strerror)
         return
-    _say(*link_lines(server, tokens.new_code()))
-    _say("Press Enter for a new link, Ctrl-C to stop." if os.isatty(STDIN) else "For another link: dragoman token link")
-    if open_browser or (open_browser is None and os.isatty(STDOUT) and has_desktop(os.environ)):
-        await open_page(server.link(tokens.new_code()))  # a code of its own: the one that is shown stays valid
+    await open_page(page.resolve().as_uri())
 
 
 def _farewell(running: int) -> str:
