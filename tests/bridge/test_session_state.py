@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from pathlib import Path
 
-from bridge.socket_client import real_server
+import httpx
+import pytest
+
+from bridge.socket_client import TIMEOUT_S, real_server
 from dragoman.bridge.listing import failure_details, session_item, session_state
-from dragoman.errors import CommandNotFound, ExitedAtStart
+from dragoman.errors import CommandNotFound, DragomanError, ExitedAtStart
 from dragoman.journal.rows import Session
+from dragoman.remote.client import Client
+
+STREAMING_AGENT = Path(__file__).parents[1] / "faults/streaming_agent.py"
 
 
 async def test_a_missing_program_is_reported_with_its_install_command(tmp_path: Path) -> None:
@@ -28,6 +35,42 @@ async def test_a_missing_program_is_reported_with_its_install_command(tmp_path: 
         problem = view.state["failure"]
         assert (problem["kind"], problem["install"]) == ("CommandNotFound", "get mine")
         assert "install" in problem["actions"]
+
+
+async def test_a_full_disk_answers_every_client_that_waits_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    command = [sys.executable, str(STREAMING_AGENT), str(tmp_path / "copy")]
+    (home / "config.toml").write_text(
+        f"[agents.streaming]\ncommand = {command[0]!r}\nargs = {command[1:]!r}\n"  # TOML takes these quotes
+    )
+    async with asyncio.timeout(TIMEOUT_S), real_server(home) as server, server.client() as talk:
+        session_id = (await talk.call("session.open", agent="streaming", cwd=str(tmp_path)))["session_id"]
+        view = await talk.follow(session_id)
+        url, token = f"http://127.0.0.1:{server.port}", server.token()
+        headers = {"authorization": f"Bearer {token}"}
+        async with (
+            httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=TIMEOUT_S) as program,
+            Client(url, token) as client,
+        ):
+            answer = asyncio.create_task(program.post(f"/v1/sessions/{session_id}/runs", json={"text": "go"}))
+            session = await client.open_session("streaming", cwd=str(tmp_path))
+            run = asyncio.ensure_future(session.run("go").result())
+            other = await talk.follow(session.id)
+            await talk.wait_for(view, lambda view: any(view.texts()))
+            await talk.wait_for(other, lambda view: any(view.texts()))
+            connection = server.bridge.hub.journal._connection  # type: ignore[attr-defined]
+            [pages] = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            error = (await answer).json()["error"]
+            assert ((await answer).status_code, error["kind"]) == (503, "unavailable")
+            assert "disk is full" in error["message"]
+            with pytest.raises(DragomanError, match="disk is full"):
+                await run
+            connection.execute("PRAGMA max_page_count = 1000000")
+    assert any("disk is full" in record.getMessage() for record in caplog.records)
 
 
 def test_an_error_that_no_install_helps_has_no_install_line() -> None:

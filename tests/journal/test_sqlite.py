@@ -21,7 +21,14 @@ import pytest
 
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Entry
-from dragoman.journal.errors import JournalCorrupt, JournalError, JournalFull, JournalLocked, JournalReadOnly
+from dragoman.journal.errors import (
+    JournalCorrupt,
+    JournalError,
+    JournalFull,
+    JournalLocked,
+    JournalReadOnly,
+    from_sqlite,
+)
 from dragoman.journal.search_documents import SearchQuery
 from dragoman.journal.sqlite import SqliteJournal, schema
 from journal.talk import Talk, all_entries, entry, register_c1
@@ -433,6 +440,33 @@ async def test_a_journal_of_another_version_is_refused_and_left_as_it_is(
     assert "Nothing in the file was changed." in str(raised.value)
     assert advice in raised.value.guidance
     assert contents(path) == before
+
+
+@pytest.mark.parametrize(
+    "change", [f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}", "UPDATE meta SET value = 'x' WHERE key = 'rows'"]
+)
+async def test_a_journal_that_another_version_changes_meanwhile_is_not_used_any_more(path: Path, change: str) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("hello", "hi")
+        await talk.commit()
+        with closing(sqlite3.connect(path)) as file:
+            file.execute(change)
+            file.commit()
+            count = file.execute("SELECT COUNT(*) FROM stored_frames").fetchone()
+            talk.turn("more", "of it")
+            with pytest.raises(JournalError, match="another version of Dragoman") as raised:
+                await talk.commit()
+            assert "Restart" in raised.value.guidance
+            with pytest.raises(JournalError, match="another version of Dragoman"):
+                await journal.rows("s1")
+            assert file.execute("SELECT COUNT(*) FROM stored_frames").fetchone() == count
+
+
+def test_an_error_quotes_nothing_of_a_conversation() -> None:
+    error = sqlite3.OperationalError("Could not decode to UTF-8 column 'text' with text 'my secret'")
+    assert "my secret" not in str(from_sqlite(error, "journal.db"))
+    assert "column 'text'" in str(from_sqlite(error, "journal.db"))
 
 
 async def test_a_file_of_an_older_format_is_migrated_with_all_that_is_in_it(

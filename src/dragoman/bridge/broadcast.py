@@ -16,8 +16,8 @@ import msgspec
 from dragoman.journal.entry import Cursor
 from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
-from dragoman.protocol.messages import Change, Put
-from dragoman.protocol.models import Run, SessionItem
+from dragoman.protocol.messages import Change, Put, PutState
+from dragoman.protocol.models import Run, SessionFailure, SessionItem
 
 # Bytes of changes that are kept per followed session: some seconds of a burst, minutes of ordinary conversation. A
 # client that is further behind is better served by a snapshot.
@@ -57,15 +57,18 @@ class Chunk(NamedTuple):
     position: int | None
     body: bytes
     ended_runs: tuple[str, ...] = ()
+    failure: SessionFailure | None = None  # of the session, if it is not connected any more
 
 
 class Batch(NamedTuple):
-    """Chunks for one message: their JSON, the number and position after them, and the ids of runs that end in them."""
+    """Chunks for one message: their JSON, the number and position after them, the ids of runs that end in them, and
+    the failure that they report."""
 
     body: bytes
     number: int
     position: int
     ended_runs: tuple[str, ...]
+    failure: SessionFailure | None
 
 
 class StreamMessage(NamedTuple):
@@ -75,6 +78,7 @@ class StreamMessage(NamedTuple):
     cursor: str
     data: bytes
     ended_runs: tuple[str, ...] = ()
+    failure: SessionFailure | None = None
 
 
 class ForeignFold:
@@ -124,7 +128,7 @@ class SessionBroadcast:
         if position is not None:
             self._position = max(self._position or 0, position)
         if changes:
-            chunk = Chunk(position, msgspec.json.encode(changes)[1:-1], _ended_runs(changes))
+            chunk = Chunk(position, msgspec.json.encode(changes)[1:-1], _ended_runs(changes), _failure(changes))
             self._chunks.append(chunk)
             self._size += len(chunk.body)
             while self._size > MAX_KEPT_BYTES and len(self._chunks) > 1 and not self.starting:
@@ -176,6 +180,7 @@ class SessionBroadcast:
             return None
         bodies: list[bytes] = []
         ended_runs: list[str] = []
+        failure: SessionFailure | None = None
         size = 0
         for index in range(number - self._first, len(self._chunks)):
             chunk = self._chunks[index]
@@ -184,10 +189,11 @@ class SessionBroadcast:
                     break
                 bodies.append(chunk.body)
                 ended_runs += chunk.ended_runs
+                failure = chunk.failure or failure
                 size += len(chunk.body)
                 position = position if chunk.position is None else chunk.position
             number += 1
-        return Batch(b",".join(bodies), number, position, tuple(ended_runs))
+        return Batch(b",".join(bodies), number, position, tuple(ended_runs), failure)
 
     async def wait(self, number: int) -> None:
         """Return when there may be a chunk with this number, or the session was deleted."""
@@ -197,3 +203,8 @@ class SessionBroadcast:
 def _ended_runs(changes: Sequence[Change]) -> tuple[str, ...]:
     runs = [change.row for change in changes if isinstance(change, Put) and isinstance(change.row, Run)]
     return tuple(run.id for run in runs if run.status != "running")
+
+
+def _failure(changes: Sequence[Change]) -> SessionFailure | None:
+    states = [change.state for change in changes if isinstance(change, PutState)]
+    return states[-1].failure if states and states[-1].connection != "connected" else None

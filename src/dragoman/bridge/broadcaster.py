@@ -127,7 +127,7 @@ class Broadcaster:
                         if batch.body:
                             cursor = self._cursor(position)
                             data = b"".join((head, _encode(cursor), b',"changes":[', batch.body, b"]}"))
-                            yield StreamMessage("update", cursor, data, batch.ended_runs)
+                            yield StreamMessage("update", cursor, data, batch.ended_runs, batch.failure)
                             del data
                         elif broadcast.deleted:
                             yield _deleted(session_id)

@@ -37,6 +37,7 @@ from dragoman.bridge.responses import (
 )
 from dragoman.bridge.rows import usage_model
 from dragoman.bridge.telemetry import CONTENT_TYPE
+from dragoman.journal.errors import FILE_ERROR_NAMES
 from dragoman.protocol.requests import (
     REQUESTS,
     SESSION,
@@ -51,6 +52,9 @@ from dragoman.protocol.results import Done, Health, Paired, RunResult
 
 # A prompt with a photograph of 20 MB in base64; the socket accepts no more, either.
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+
+# The body with a pairing code, which comes from someone without a token.
+MAX_PAIR_BYTES: Final = 4 * 1024
 
 # Time that `Prefer: wait=` may ask for: a day.
 MAX_WAIT_S: Final = 86_400.0
@@ -115,15 +119,15 @@ def read_object(body: bytes) -> dict[str, Any]:
         raise Refusal("invalid", f"the body of the request is not JSON: {error}") from None
 
 
-async def read_body(request: HttpRequest) -> bytes:
+async def read_body(request: HttpRequest, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
+    if not declared.isdecimal() or int(declared) > max_bytes:
+        raise _too_large(max_bytes)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise _too_large()
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/json":
         raise Refusal(
@@ -153,8 +157,9 @@ def is_set(request: HttpRequest, parameter: str) -> bool:
     return request.query_params.get(parameter) in ("1", "true")
 
 
-def _too_large() -> Refusal:
-    return Refusal("too_large", f"the body of a request is limited to {MAX_BODY_BYTES // 1024 // 1024} MiB")
+def _too_large(max_bytes: int) -> Refusal:
+    limit = f"{max_bytes // 1024**2} MiB" if max_bytes >= 1024**2 else f"{max_bytes // 1024} KiB"
+    return Refusal("too_large", f"the body of this request is limited to {limit}")
 
 
 def _query_fields(request_type: type[Request[Any]], query: QueryParams, hidden: frozenset[str]) -> dict[str, Any]:
@@ -415,7 +420,7 @@ class Api:
     # -- browsers
 
     async def _pair(self, http_request: HttpRequest) -> Response:
-        code = read_object(await read_body(http_request)).get("code")
+        code = read_object(await read_body(http_request, MAX_PAIR_BYTES)).get("code")
         if not isinstance(code, str):
             raise Refusal("invalid", "code: expected a string", field="code")
         secret = await self._auth.pair(http_request, code, browser_name(http_request))
@@ -432,7 +437,10 @@ class Api:
 
 
 class RunWaiter:
-    """The end of one run, noticed in the stream of its session; its result is read from the journal."""
+    """The end of one run, noticed in the stream of its session; its result is read from the journal.
+
+    Where the journal fails in the middle of a run, `read` raises a `Refusal`.
+    """
 
     def __init__(self, bridge: Bridge, session_id: str, run_id: str, cursor: str) -> None:
         self._bridge = bridge
@@ -447,6 +455,10 @@ class RunWaiter:
         self._cursor = message.cursor
         if self._run_id in message.ended_runs:
             self.ended = True
+        elif message.failure is not None and message.failure.kind in FILE_ERROR_NAMES:
+            await self.check()
+            if not self.ended:  # and its end will not be recorded either
+                raise Refusal("unavailable", message.failure.message, guidance=message.failure.guidance)
         elif message.type == "snapshot":  # of a client that was too slow: the end may be in the rows
             await self.check()
 

@@ -15,7 +15,7 @@ An append that raises has written nothing. After `JournalFull` and `JournalLocke
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import Category, DragomanError
 
@@ -72,10 +72,17 @@ class SessionDeleted(JournalError):
     default_guidance = "Open a new session."
 
 
+# Names of the errors of a file that cannot be written: nothing more of a session is recorded after one of them.
+FILE_ERROR_NAMES: Final = frozenset(
+    kind.__name__ for kind in (JournalError, JournalClosed, JournalFull, JournalLocked, JournalReadOnly, JournalCorrupt)
+)
+
+
 def from_sqlite(error: sqlite3.Error, path: str) -> JournalError:
     """Return the journal's error for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
-    text = f"{path}: {error}"
+    # Of a text that it cannot decode, SQLite quotes all; it may be a conversation.
+    text = f"{path}: {str(error).partition(' with text ')[0]}"
     match code & 0xFF:  # the last byte of an extended code is the plain code
         case 13:  # SQLITE_FULL
             return JournalFull(f"the journal cannot be written because the disk is full: {text}")

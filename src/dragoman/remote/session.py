@@ -28,6 +28,7 @@ from dragoman.host.permission import OnPermission, PermissionAnswer, PermissionR
 from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer, read_question
 from dragoman.journal import notes
+from dragoman.journal.errors import FILE_ERROR_NAMES
 from dragoman.protocol import requests
 from dragoman.protocol.messages import FramesUpdate
 from dragoman.protocol.models import SessionState
@@ -262,6 +263,12 @@ class RemoteSession:
             f"session {self.id} is not open on the server", guidance="Resume it: session.restart(reload=True)."
         )
 
+    def _is_unrecorded(self) -> bool:
+        """Return whether the server's journal failed: the end of a run will not be among its frames."""
+        failure = self._state.failure
+        is_lost = self._state.connection not in ("connected", "starting", "elsewhere")
+        return is_lost and failure is not None and failure.kind in FILE_ERROR_NAMES
+
     # -- messages of the server
 
     def on_frames(self, update: FramesUpdate) -> None:
@@ -279,6 +286,8 @@ class RemoteSession:
             if not self._ready.is_set():
                 self._finish_replay()
             self._callbacks.call_pending()
+        if not update.more and self._is_unrecorded():
+            self._run_queue.fail_all(self._error() or SessionClosed(f"session {self.id} is not recorded any more"))
         run = self._run_queue.get(self.fold.runs.current_id)
         if run is not None and run.full and not run.hungry:
             self._paused = True

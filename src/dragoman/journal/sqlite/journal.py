@@ -84,6 +84,7 @@ class SqliteJournal:
         self._writer = Writer(
             connection,
             str(path),
+            before_commit=lambda: schema.check_version(connection, path),
             after_commit=self._notifier.notify,
             after_rollback=self._frame_writer.forget,
             when_quiet=self._checkpoint,
@@ -315,11 +316,12 @@ class SqliteJournal:
             except Empty:
                 connection = schema.connect_reader(self.path)
             try:
+                schema.check_version(connection, self.path)
                 return read(connection)
             finally:
                 self._idle_readers.put(connection)
         except sqlite3.Error as error:
-            raise from_sqlite(error, str(self.path)) from error
+            raise from_sqlite(error, str(self.path)) from None  # it may quote a conversation
 
     async def cursor(self) -> Cursor:
         return format_cursor(self.name, await self._read(_last_seq))

@@ -324,6 +324,18 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
         raise from_sqlite(error, str(path)) from error
 
 
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise a `JournalError` where another version of Dragoman has changed the tables of an open journal."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'rows'").fetchone()
+    if version != len(MIGRATIONS) or rows != (ROWS_VERSION,):
+        raise JournalError(
+            f"another version of Dragoman has changed the format of {path} while this process had it open. Nothing more"
+            " is written to it here.",
+            guidance="Restart this process with that version.",
+        )
+
+
 def _migrate(connection: sqlite3.Connection) -> str:
     connection.execute("BEGIN EXCLUSIVE")
     try:

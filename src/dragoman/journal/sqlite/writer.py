@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
-from dragoman.journal.errors import JournalClosed, from_sqlite
+from dragoman.journal.errors import JournalClosed, JournalError, from_sqlite
+from dragoman.wire.connection import copy_error
 
 T = TypeVar("T")
 
@@ -80,8 +81,9 @@ class _Job(Generic[T]):
 class Writer:
     """Owns the connection of the thread.
 
-    The thread calls `after_commit` and `after_rollback` before any caller learns of the outcome, and `when_quiet` once
-    after jobs, when there was nothing to do for a moment.
+    The thread calls `before_commit` at the beginning of each transaction, and writes nothing where it raises a
+    `JournalError`. It calls `after_commit` and `after_rollback` before any caller learns of the outcome, and
+    `when_quiet` once after jobs, when there was nothing to do for a moment.
     """
 
     def __init__(
@@ -89,12 +91,14 @@ class Writer:
         connection: sqlite3.Connection,
         path: str,
         *,
+        before_commit: Callable[[], None] = lambda: None,
         after_commit: Callable[[], None],
         after_rollback: Callable[[], None],
         when_quiet: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._path = path
+        self._before_commit = before_commit
         self._after_commit = after_commit
         self._after_rollback = after_rollback
         self._when_quiet = when_quiet
@@ -181,6 +185,7 @@ class Writer:
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            self._before_commit()
             if not self._run_together(jobs):
                 self._connection.execute("ROLLBACK")
                 self._after_rollback()
@@ -188,9 +193,9 @@ class Writer:
                 for job in jobs:
                     self._run_in_savepoint(job)
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, JournalError) as error:
             for job in jobs:
-                job.error = job.error or from_sqlite(error, self._path)
+                job.error = job.error or _journal_error(error, self._path)
             try:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -249,6 +254,11 @@ class Writer:
                 loop.call_soon_threadsafe(_finish_all, finished)
             except RuntimeError:
                 pass  # the loop has ended, and its callers with it
+
+
+def _journal_error(error: sqlite3.Error | JournalError, path: str) -> JournalError:
+    """An error for one job. Each gets its own: its traceback grows wherever it is raised."""
+    return from_sqlite(error, path) if isinstance(error, sqlite3.Error) else copy_error(error)
 
 
 def _finish_all(jobs: list[_Job[Any]]) -> None:
