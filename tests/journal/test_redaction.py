@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from dragoman.journal import maintenance
-from dragoman.journal.recorder import MAX_ANSWER_BYTES, redact, secret_values
+from dragoman.journal.recorder import MAX_ANSWER_BYTES, redact
 from dragoman.journal.sqlite import SqliteJournal
+from dragoman.proc.environment import secret_variables
 from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message
 from journal.talk import Talk, all_entries
@@ -41,6 +42,18 @@ def sent(frame: dict[str, Any]) -> Message:
             "params": {"mcpServers": [{"args": ["-y", "@scope/server", "1"]}]},
         },
         {"id": 1, "method": "session/new", "params": {"mcpServers": [{"url": "http://127.0.0.1:1/mcp", "args": [1]}]}},
+        {
+            "id": 1,
+            "method": "session/new",
+            "params": {
+                "mcpServers": [
+                    {
+                        "url": "https://mcp.some-company.example.com:8443/v1/projects/my-project-2025/mcp",
+                        "args": ["-p", "8080", "--path", "/home/me/server-filesystem-2025", "server-everything", "-v"],
+                    }
+                ]
+            },
+        },
         {"method": "session/cancel", "params": {"sessionId": "a"}},
     ],
 )
@@ -70,6 +83,20 @@ def test_a_secret_is_replaced_by_its_name() -> None:
         ({"args": ["--token={}", "x"]}, {"args": ["--token=[secret:--token]", "x"]}),
         ({"args": ["--header", "Authorization: Bearer {}"]}, {"args": ["--header", "[secret:args]"]}),
         ({"args": ["postgres://me:{}@h/db"]}, {"args": ["[secret:args]"]}),
+        ({"args": ["--pat", "{}"]}, {"args": ["--pat", "[secret:--pat]"]}),
+        ({"args": ["--db-pwd={}"]}, {"args": ["--db-pwd=[secret:--db-pwd]"]}),
+        ({"args": ["-p", "{}", "x"]}, {"args": ["-p", "[secret:-p]", "x"]}),
+        ({"args": ["--key", "-{}", "x"]}, {"args": ["--key", "[secret:--key]", "x"]}),
+        ({"args": ["-H", "Cookie: a={}"]}, {"args": ["-H", "[secret:args]"]}),
+        ({"args": ["-H", "X-Mine: {}"]}, {"args": ["-H", "[secret:args]"]}),
+        ({"args": ["ghp_{}"]}, {"args": ["[secret:args]"]}),
+        ({"args": ["--use", "sk-{}"]}, {"args": ["--use", "[secret:args]"]}),
+        ({"args": ["https://h/s/sk-{}/mcp"]}, {"args": ["https://h/s/[secret:url]/mcp"]}),
+        ({"url": "https://h/s/a1B2c3D4e5F6g7H8{}/mcp"}, {"url": "https://h/s/[secret:url]/mcp"}),
+        ({"url": "https://a1b2c3d4e5f6a7b8{}.h.io/mcp"}, {"url": "https://[secret:url].h.io/mcp"}),
+        ({"url": "https://h/mcp;id={}"}, {"url": "https://h/mcp;[secret:url]"}),
+        ({"env": {"TOKEN": "{}"}}, {"env": {"TOKEN": "[secret:TOKEN]"}}),
+        ({"headers": {"Cookie": "{}"}}, {"headers": {"Cookie": "[secret:Cookie]"}}),
         ({"_meta": {"k": "{}"}}, {"_meta": {"_dragoman": "[secret:_meta]"}}),
     ],
 )
@@ -86,6 +113,7 @@ def test_a_variable_is_secret_by_its_name_or_by_its_value() -> None:
     secrets = {"API_KEY": "hunter22", "MY_TOKEN": "x", "OTHER": "sk-Zm9vYmFy0123456789ab"}
     plain = {
         "GOOGLE_CLOUD_PROJECT": "my-app",
+        "GIT_AUTHOR_NAME": "somebody",
         "LOG_LEVEL": "verbose",
         "ANTHROPIC_MODEL": "claude-sonnet-4-5-20250929",
         "WORK": "/home/Me/Projects/app2",
@@ -93,7 +121,7 @@ def test_a_variable_is_secret_by_its_name_or_by_its_value() -> None:
         "REMOVED_KEY": None,
         "EMPTY_KEY": "",
     }
-    assert secret_values({**secrets, **plain}) == secrets
+    assert secret_variables({**secrets, **plain}) == secrets
 
 
 def test_a_short_value_is_not_looked_for() -> None:

@@ -21,6 +21,15 @@ def test_lines_are_joined_across_pieces_and_an_unfinished_one_is_shown() -> None
     assert fed(b"one\ntw", b"o\nthr", b"ee").text() == "one\ntwo\nthree"
 
 
+def test_values_that_are_to_be_hidden_are_shown_by_their_names() -> None:
+    lines: list[str] = []
+    tail = StderrTail(lines.append)
+    tail.hide({"KEY": "s3cret", "LONGER": "s3cret-and-more", "PIN": "1234"})
+    tail.feed(b"use s3cret-and-more or s3cret, 1234\nand s3cret")
+    assert tail.text() == "use [secret:LONGER] or [secret:KEY], 1234\nand [secret:KEY]"
+    assert lines == ["use [secret:LONGER] or [secret:KEY], 1234"]
+
+
 def test_only_the_last_lines_are_stored() -> None:
     tail = fed(b"".join(b"%d\n" % number for number in range(1000)), max_lines=3)
     assert tail.text() == "997\n998\n999"

@@ -29,8 +29,8 @@ from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 
-async def failure(command: list[str], **options: Any) -> DragomanError:
-    runtime = AgentRuntime(AgentSpec(command=command, install="get it there"), **options)
+async def failure(command: list[str], env: dict[str, str | None] | None = None, **options: Any) -> DragomanError:
+    runtime = AgentRuntime(AgentSpec(command=command, install="get it there", env=env or {}), **options)
     async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(DragomanError) as failed:
             await runtime.start()
@@ -57,6 +57,18 @@ async def test_an_agent_that_ends_at_start_is_reported_with_its_last_lines(
     assert problem.exit_code == code
     assert "no key" in problem.stderr
     assert "no key" in str(problem)
+
+
+async def test_keys_in_the_last_lines_of_an_agent_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "inherited-key")
+    print_keys = "print(os.environ['OWN_KEY'], os.environ['SOME_API_KEY'], file=sys.stderr, flush=True)"
+    program = f"import os, sys; {print_keys}; sys.exit(1)"
+    problem = await failure([*PYTHON, program], {"OWN_KEY": "own-key-of-the-agent"})
+    assert isinstance(problem, ExitedAtStart)
+    for text in (problem.stderr, str(problem)):
+        assert "own-key-of-the-agent" not in text
+        assert "inherited-key" not in text
+        assert "[secret:OWN_KEY] [secret:SOME_API_KEY]" in text
 
 
 async def test_a_command_that_is_not_there_says_how_to_get_it() -> None:

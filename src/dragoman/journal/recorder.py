@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, Update
+
+logger = logging.getLogger(__name__)
 
 # Bytes of frames in one iteration of the loop: two full pipes, a few milliseconds. One connection alone never waits.
 ROUND_BYTES: Final = 128 * 1024
@@ -89,25 +92,34 @@ MAX_ANSWER_BYTES: Final = 64 * 1024
 # A shorter secret is not looked for by its value: it would be found within ordinary words.
 _MIN_SECRET_CHARACTERS: Final = 6
 
-# Secret parts of a URL: user and password, and everything after `?` and `#`. Arguments that mention a secret.
-_URL_SECRETS: Final = re.compile(r"(?<=://)[^/@]+(?=@)|(?<=[?#]).+")
-_MENTIONS_SECRET: Final = re.compile(r"key|token|secret|passw|credential|auth|bearer|://[^/]*@", re.IGNORECASE)
+# Secret parts of a URL: user and password, and everything after `?`, `#` and `;`.
+_URL_SECRETS: Final = re.compile(r"(?<=://)[^/@]+(?=@)|(?<=[?#;]).+")
+_URL_WORDS: Final = re.compile(r"[^/:.@?#;\[\]]+")
 
-# A value that looks random: long, of one piece and with capital and small letters and digits. No path is, and no
-# model's name.
-_LOOKS_RANDOM: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9_+=.~-]{20,}")
+# Arguments and names of options that mention a secret. Short names are only meant as words of their own.
+_MENTIONS_SECRET: Final = re.compile(
+    r"key|token|secret|passw|passphrase|credential|auth|bearer|cookie|://[^/]*@"
+    r"|^--?(?:[\w-]*[_-])?(?:pat|pwd|pass|pw|jwt|sig)(?:$|[=_-])",
+    re.IGNORECASE,
+)
+_HEADER_OPTIONS: Final = frozenset({"-H", "--header", "--headers"})
+_PASSWORD_OR_PORT: Final = frozenset({"-p"})
+
+# Words that are keys by their first letters, as services issue them; and words of random letters and digits.
+_ISSUED_KEY: Final = re.compile(
+    r"(?:gh[pousr]_|github_pat_|glpat-|sk-|[spr]k_|xox[abeoprs]-|AKIA|ASIA|AIza|hf_|npm_|pypi-|eyJ|ya29\.|shpat_|SG\.)\S{4}"
+)
+_RANDOM_WORD: Final = re.compile(r"[\w+=~.-]{20,}", re.ASCII)
 
 
-def secret_values(variables: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables of an agent's environment that may be secret: by their name, or by their value.
-
-    All others stay readable in the journal: a project's name or a folder in a variable is also a part of paths.
-    """
-    return {
-        name: value
-        for name, value in variables.items()
-        if value and (_MENTIONS_SECRET.search(name) or _LOOKS_RANDOM.fullmatch(value))
-    }
+def _is_key(word: str) -> bool:
+    """Return whether a word looks like a key, by its first letters or because it looks random."""
+    if _ISSUED_KEY.match(word) is not None:
+        return True
+    if _RANDOM_WORD.fullmatch(word) is None:
+        return False
+    digits = sum(map(str.isdigit, word))
+    return digits >= 6 or (digits >= 2 and word.lower() != word and word.upper() != word)
 
 
 def redact(message: Message, secrets: Mapping[str, str]) -> bytes | None:
@@ -149,8 +161,10 @@ def _hide(server: dict[str, Any]) -> bool:
         for pair in _as_list(server.get(field)):
             if isinstance(pair, dict) and pair.get("value"):
                 pair["value"] = _placeholder(str(pair.get("name")))
+        if isinstance(values := server.get(field), dict):
+            server[field] = {name: _placeholder(str(name)) for name in values}
     if isinstance(url := server.get("url"), str):
-        server["url"] = _URL_SECRETS.sub(_placeholder("url"), url)
+        server["url"] = _url(url)
     if arguments := _as_list(server.get("args")):
         server["args"] = list(_arguments(arguments))
     if server.get("_meta"):
@@ -162,19 +176,41 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def _url(url: str) -> str:
+    """Replace what is always secret in a URL, and words of its host and path that look like keys."""
+    hidden = _placeholder("url")
+    scheme, separator, rest = url.partition("://")
+    rest = _URL_WORDS.sub(lambda word: hidden if _is_key(word[0]) else word[0], rest)
+    return _URL_SECRETS.sub(hidden, f"{scheme}{separator}{rest}")
+
+
 def _arguments(arguments: Sequence[Any]) -> Iterator[Any]:
-    """Replace `--key VALUE`, `--key=VALUE`, and everything else that mentions a secret."""
+    """Replace `--key VALUE`, `--key=VALUE`, the values of headers, and everything else that may be a secret."""
     secret_option = ""  # its value is the next argument
     for argument in arguments:
         option, equals, value = str(argument).partition("=")
+        is_option = option.startswith("-")
         mentions_secret = _MENTIONS_SECRET.search(str(argument)) is not None
-        if secret_option and not option.startswith("-"):
-            yield _placeholder(secret_option)
-        elif mentions_secret and option.startswith("-"):
+        is_value = secret_option and not option.startswith("--")
+        if is_value and not (secret_option in _PASSWORD_OR_PORT and _is_plain(option)):
+            yield _placeholder("args" if secret_option in _HEADER_OPTIONS else secret_option)
+            secret_option = ""
+            continue
+        if is_option and (mentions_secret or _is_key(value)):
             yield f"{option}={_placeholder(option)}" if value else argument
         else:
-            yield _placeholder("args") if mentions_secret else argument
-        secret_option = option if mentions_secret and option.startswith("-") and not equals else ""
+            yield _placeholder("args") if mentions_secret or _is_key(str(argument)) else _without_url_secrets(argument)
+        takes_secret = mentions_secret or option in _HEADER_OPTIONS | _PASSWORD_OR_PORT
+        secret_option = option if is_option and not equals and takes_secret else ""
+
+
+def _is_plain(value: str) -> bool:
+    """Return whether the value of `-p` is a port, a path or a package, and no password."""
+    return value.isdecimal() or "/" in value
+
+
+def _without_url_secrets(argument: Any) -> Any:
+    return _url(argument) if isinstance(argument, str) and "://" in argument else argument
 
 
 def _without_values(line: bytes, secrets: Mapping[str, str]) -> bytes:
@@ -360,6 +396,7 @@ class ConnectionRecorder:
                     self._notify(batch)
         except JournalError as error:
             # The batch stays: its frames are the next ones of this connection, and may still be written.
+            logger.warning("nothing more of connection %s is recorded: %s", self._connection_id, error)
             self._error = error
             self._room.set()
         finally:

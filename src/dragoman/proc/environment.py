@@ -288,3 +288,22 @@ def _shell_of_user() -> str:
         return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
     except KeyError:  # a container's user id without a name
         return "/bin/sh"
+
+
+_SECRET_NAMES = re.compile(r"key|token|secret|passw|passphrase|credential|auth(?!or)|bearer|cookie", re.IGNORECASE)
+
+# A value that looks random: long, of one piece and with capital and small letters and digits. No path is, and no
+# model's name.
+_LOOKS_RANDOM = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9_+=.~-]{20,}")
+
+
+def secret_variables(variables: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables of an environment that may be secret: by their name, or by their value.
+
+    All others stay readable in the journal: a project's name or a folder in a variable is also a part of paths.
+    """
+    return {
+        name: value
+        for name, value in variables.items()
+        if value and (_SECRET_NAMES.search(name) or _LOOKS_RANDOM.fullmatch(value))
+    }

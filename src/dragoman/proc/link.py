@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from dragoman.wire.transport import Transport
@@ -51,6 +51,19 @@ def _shorten(line: str) -> str:
     return line if len(line) <= MAX_SHOWN_CHARACTERS else line[:MAX_SHOWN_CHARACTERS] + TRUNCATION_MARK
 
 
+# A shorter value is not looked for: it would be found within ordinary words.
+MIN_SECRET_CHARACTERS = 6
+
+
+def hide_values(text: str, secrets: Mapping[str, str]) -> str:
+    """Return the text with the name of each secret in place of its value."""
+    # The longest first: one may be a part of another.
+    for name, value in sorted(secrets.items(), key=lambda pair: -len(pair[1])):
+        if len(value) >= MIN_SECRET_CHARACTERS:
+            text = text.replace(value, f"[secret:{name}]")
+    return text
+
+
 class StderrTail:
     """A ring of lines. `on_line` gets each finished line, and an unfinished last one at the end."""
 
@@ -70,8 +83,13 @@ class StderrTail:
         self._max_line = max_line
         self._partial = bytearray()
         self._overlong = False
+        self._secrets: Mapping[str, str] = {}
         self.total_bytes = 0
         """All bytes that were ever fed."""
+
+    def hide(self, secrets: Mapping[str, str]) -> None:
+        """Replace these values, by name, in what is returned and reported from here on."""
+        self._secrets = secrets
 
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -91,7 +109,7 @@ class StderrTail:
         last = list(self._lines)
         if self._partial:
             last.append(self._current())
-        text = "\n".join(_shorten(line) for line in last[-lines:]) if lines > 0 else ""
+        text = "\n".join(_shorten(hide_values(line, self._secrets)) for line in last[-lines:]) if lines > 0 else ""
         return text.strip("\n").rstrip()
 
     def _extend(self, part: bytes) -> None:
@@ -125,7 +143,7 @@ class StderrTail:
             self._character_count -= len(self._lines.popleft())
         if self._on_line is not None:
             try:
-                self._on_line(line)
+                self._on_line(hide_values(line, self._secrets))
             except Exception:
                 # A defect of a listener must not stop the reading: the agent would block on a full pipe.
                 logger.exception("The listener on an agent's stderr failed")

@@ -6,6 +6,7 @@ it ends the sessions; when it is closed it ends the process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -31,6 +32,7 @@ from dragoman.errors import (
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import Questions
+from dragoman.proc.environment import secret_variables
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.record import notes
@@ -139,11 +141,11 @@ class AgentRuntime:
             raise InputError("this runtime was started before", guidance="Make a new AgentRuntime.")
         try:
             async with timeout(self.clock, self.limits.start_timeout):
+                secrets = secret_variables(self.spec.env) | self.spec.headers
                 self._link = await self._launch(self.spec, self.limits, self._on_stderr)
+                # An agent that crashes may print its environment, and its last lines are shown to every client.
+                self._link.stderr.hide(secret_variables(os.environ) | secrets)
                 if self._journal_client is not None:
-                    from dragoman.journal.recorder import secret_values  # loaded by those who have a journal
-
-                    secrets = secret_values(self.spec.env) | self.spec.headers
                     self.recorder = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
                     self._router.record_in(self.recorder)
                 self._connection = RpcConnection(
