@@ -41,15 +41,19 @@ class Server:
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
-def _configure(home: Path, agent: tuple[str, ...]) -> None:
+def _configure(home: Path, agents: dict[str, tuple[str, ...]]) -> None:
     home.mkdir()
-    command, *args = map(json.dumps, agent)
-    (home / "config.toml").write_text(f"[agents.bench]\ncommand = {command}\nargs = [{', '.join(args)}]\n")
+    tables = []
+    for name, agent in agents.items():
+        command, *args = map(json.dumps, agent)
+        tables.append(f"[agents.{name}]\ncommand = {command}\nargs = [{', '.join(args)}]\n")
+    (home / "config.toml").write_text("".join(tables))
 
 
 @asynccontextmanager
-async def serving(home: Path, agent: tuple[str, ...]) -> AsyncIterator[Server]:
-    _configure(home, agent)
+async def serving(home: Path, agent: tuple[str, ...], **others: tuple[str, ...]) -> AsyncIterator[Server]:
+    """Run `dragoman serve` with the agent `bench`, and others by name."""
+    _configure(home, {"bench": agent, **others})
     environ = {**os.environ, "DRAGOMAN_HOME": str(home)}
     dragoman = (sys.executable, "-m", "dragoman")
     process = await asyncio.create_subprocess_exec(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman import errors, events
+from dragoman.hub.identity import is_alive, this_process
+from dragoman.journal.entry import Entry
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.record.notes import NOISE_OMITTED
+from dragoman.session.journal_client import JournalClient
+from dragoman.session.router import MAX_NOISE_LINES
 from dragoman.testing.clock import ManualClock
 
 from .cases import QUICK_CANCEL, RUN_LIMIT_S
@@ -43,6 +51,28 @@ async def test_useless_messages_by_the_hundred_thousand_are_read_in_bounded_memo
         assert (await session.run("go")).text == "before after"
         assert resident() - before < ROOM_BYTES
         assert (await session.run("go")).text == "fine"
+
+
+async def test_noise_is_recorded_in_bounded_size_and_the_rest_is_counted(neighbour: Neighbour, tmp_path: Path) -> None:
+    noise = b"INFO nothing to see here"
+    async with untouched(neighbour), await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        client = JournalClient(journal, this_process(), is_alive)
+        await journal.heartbeat(client.process)
+        async with rogue("flood_of_garbage", count=20_000, journal_client=client) as runtime:
+            session = await runtime.open_session(config(tmp_path))
+            assert (await session.run("go")).text == "before after"
+        entries = [entry async for page in _pages(journal) for entry in page]
+    assert [entry.frame for entry in entries if entry.kind == "noise"] == [noise] * MAX_NOISE_LINES
+    [note] = [msgspec.json.decode(entry.frame)["params"] for entry in entries if entry.kind == NOISE_OMITTED]
+    omitted = 20_000 - MAX_NOISE_LINES
+    assert note == {"lines": omitted, "bytes": omitted * len(noise)}
+
+
+async def _pages(journal: SqliteJournal) -> AsyncIterator[Sequence[Entry]]:
+    cursor = None
+    while (page := await journal.read(after=cursor)).entries:
+        cursor = page.cursor
+        yield page.entries
 
 
 async def test_updates_that_need_repair_are_read_in_bounded_memory_too(neighbour: Neighbour, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, RpcConnection
 from dragoman.wire.framing import OversizedIdentity, identify_oversized
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Oversized, Reply, Request, Update
-from dragoman.wire.peer import MAX_MESSAGES_PER_LINE, Peer
+from dragoman.wire.peer import MAX_MESSAGES_PER_LINE, MAX_SLOW_LINES_PER_PART, Peer
 from dragoman.wire.transport import MemoryTransport, memory_pair
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
@@ -118,6 +119,34 @@ def ask(other: MemoryTransport, numbers: range) -> None:
 async def turns() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
+
+
+def test_a_flood_of_lines_is_read_in_parts_of_bounded_work() -> None:
+    parts = list(Peer().feed_in_parts(b"no JSON\n" * 1000))
+    assert sum(map(len, parts)) == 1000
+    assert max(map(len, parts)) <= MAX_SLOW_LINES_PER_PART
+    # Updates are cheap: as many as one read brings are one part.
+    [updates] = Peer().feed_in_parts(b"".join(chunk(str(number)) + b"\n" for number in range(500)))
+    assert len(updates) == 500
+
+
+async def test_others_get_their_turn_in_the_middle_of_a_flood() -> None:
+    ours, theirs = memory_pair()
+    handler = Silent()
+    connection = RpcConnection(ours, handler)
+    seen: list[int] = []
+
+    async def look() -> None:
+        while len(handler.messages) < 1000:
+            seen.append(len(handler.messages))
+            await asyncio.sleep(0)
+
+    theirs.write(b"no JSON\n" * 1000)  # one read brings all of them
+    async with asyncio.timeout(TIMEOUT_S):
+        await look()
+        await connection.close()
+    assert max(later - earlier for earlier, later in pairwise(seen)) <= MAX_SLOW_LINES_PER_PART
+    assert len(set(seen)) >= 1000 // MAX_SLOW_LINES_PER_PART
 
 
 async def test_a_peer_that_does_not_read_answers_is_not_read() -> None:

@@ -107,6 +107,15 @@ class HistoryDiffers(msgspec.Struct, frozen=True):
     count: int  # of all differences
 
 
+class NoiseOmitted(msgspec.Struct, frozen=True):
+    """Lines of the agent that were no messages and were not recorded, because there were too many. Of no session."""
+
+    lines: int
+    bytes: int
+
+
+NOISE_OMITTED: Final = "_dragoman/noise_omitted"
+
 Note: TypeAlias = (
     Prompt | Decision | PermissionRequested | File | TerminalExited | RunInterrupted | AgentRestarted | HistoryDiffers
 )

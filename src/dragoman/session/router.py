@@ -15,6 +15,7 @@ from dragoman.errors import NOT_FOUND, DragomanError
 from dragoman.host.question.questions import Questions
 from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
+from dragoman.record import notes
 from dragoman.record.fold import Direction
 from dragoman.record.routing import SessionIndex
 from dragoman.session.diagnostics import Diagnostics
@@ -48,6 +49,10 @@ MAX_EARLY_BYTES = 16 * 1024 * 1024
 LARGE_READ_MESSAGES = 16
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 
+# Lines of one connection that are no messages, and are recorded: far more than a program prints by mistake.
+MAX_NOISE_LINES = 1000
+MAX_NOISE_BYTES = 4 * 1024 * 1024
+
 
 class Router:
     """The `Handler` of a runtime's connection."""
@@ -78,6 +83,10 @@ class Router:
         self._about_to_open: RoutedSession | None = None  # by the next request
         self._sending_for: str | None = None  # the agent's id of the session that a request is sent for
         self.is_paused = False  # the agent is not read
+        # Lines that are no messages: those that were recorded, and those that were not.
+        self._noise_lines = self._noise_bytes = 0
+        self._omitted_lines = self._omitted_bytes = 0
+        self._omitted_at = 0.0
 
     def record_in(self, recorder: ConnectionRecorder) -> None:
         """Give every frame to this recorder first."""
@@ -146,12 +155,11 @@ class Router:
                 self._received_other(message, at)
 
     def _received_other(self, message: Message, at: float) -> None:
-        if isinstance(message, Noise | Oversized):
-            self._record("agent", message, at)
         if isinstance(message, Noise):
-            self._diagnostics.add(at, "noise", f"{message.reason}: {message.line.decode('utf-8', 'replace')}")
+            self._received_noise(message, at)
             return
         if isinstance(message, Oversized):
+            self._record("agent", message, at)
             self._diagnostics.add(at, "oversized", f"a line of {message.length} bytes, over the limit; not read")
             return
         agent_session_id = self._session_index.session_of("in", message)
@@ -174,6 +182,27 @@ class Router:
             isinstance(message, Request) and message.method != "elicitation/create"
         ):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
+
+    def _received_noise(self, message: Noise, at: float) -> None:
+        """Record a line that is no message, unless there were too many: an agent could fill the disk with them."""
+        size = len(message.line)
+        has_room = self._noise_lines < MAX_NOISE_LINES and self._noise_bytes + size <= MAX_NOISE_BYTES
+        if has_room and self._omitted_lines == 0:
+            self._noise_lines += 1
+            self._noise_bytes += size
+            self._record("agent", message, at)
+            self._diagnostics.add(at, "noise", f"{message.reason}: {message.line.decode('utf-8', 'replace')}")
+            return
+        if self._omitted_lines == 0:
+            self._diagnostics.add(at, "noise", "from here on, lines that are no messages are only counted")
+        self._omitted_lines += 1
+        self._omitted_bytes += size
+        self._omitted_at = at
+
+    def _record_omitted_noise(self) -> None:
+        if self._omitted_lines and self.recorder is not None:
+            note = notes.NoiseOmitted(self._omitted_lines, self._omitted_bytes)
+            self._record("host", notes.write_as(notes.NOISE_OMITTED, note), self._omitted_at)
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
         agent_session_id = self._session_index.session_of("out", message, self._sending_for)
@@ -209,6 +238,7 @@ class Router:
 
     async def on_ended(self) -> DragomanError:
         failure = await self._on_end()
+        self._record_omitted_noise()
         if self.recorder is not None and self.recorder.error is not None:
             failure = self.recorder.error
         for session in list(self.sessions.values()):

@@ -221,10 +221,8 @@ class RpcConnection:
     async def _read(self) -> None:
         try:
             while data := await self._transport.read():
-                await self._receive(self._peer.feed(data))
-                await self._handler.wait_until_ready()
-                if not self._has_room.is_set():
-                    await self._wait_for_room()
+                await self._receive_in_parts(data)
+                await self._wait_until_ready()
             await self._receive(self._peer.finish())
         except DragomanError as error:
             self._journal_error = error  # these messages are not passed on, and no more are read
@@ -233,6 +231,20 @@ class RpcConnection:
                 raise
         finally:
             await self._finish()
+
+    async def _receive_in_parts(self, data: bytes) -> None:
+        is_first = True
+        for messages in self._peer.feed_in_parts(data):
+            if not is_first:
+                await self._wait_until_ready()
+                await asyncio.sleep(0)  # others get their turn
+            is_first = False
+            await self._receive(messages)
+
+    async def _wait_until_ready(self) -> None:
+        await self._handler.wait_until_ready()
+        if not self._has_room.is_set():
+            await self._wait_for_room()
 
     async def _receive(self, messages: list[Message]) -> None:
         if not messages:

@@ -8,7 +8,7 @@ fits nothing (an answer without a request, a second answer, an id in use), becom
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -34,6 +34,10 @@ _NULL = msgspec.Raw(b"null")
 # Messages that are read from one line. Two were seen, from agents whose threads write at the same time; a line of
 # nothing but `{}` would be twenty million.
 MAX_MESSAGES_PER_LINE = 1000
+
+# Lines other than well-formed updates that are read in one step of the event loop: a millisecond or two. What one read
+# brings may be thirty thousand of them, and each may be a request, too.
+MAX_SLOW_LINES_PER_PART = 64
 
 _NOT_AN_UPDATE = (*DECODE_ERRORS, TypeError)
 
@@ -98,22 +102,32 @@ class Peer:
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that these bytes complete, in the order of the wire."""
+        return [message for part in self.feed_in_parts(data) for message in part]
+
+    def feed_in_parts(self, data: bytes) -> Iterator[list[Message]]:
+        """Return the same in parts, each read when it is asked for: a flood can be handled in bounded steps."""
         return self._read(self._framer.feed(data))
 
     def finish(self) -> list[Message]:
         """Return the messages of a last line without a newline, at the end of the stream."""
-        return self._read(self._framer.finish())
+        return [message for part in self._read(self._framer.finish()) for message in part]
 
-    def _read(self, lines: Iterable[bytes | Oversized]) -> list[Message]:
+    def _read(self, lines: Iterable[bytes | Oversized]) -> Iterator[list[Message]]:
         read_update = self._dialect.read_update
         messages: list[Message] = []
+        slow_lines = 0
         for line in lines:
             try:
                 params = read_update(line).params  # type: ignore[arg-type]  # the odd Oversized is a TypeError
                 messages.append(Update(params.session_id, params.update, line))  # type: ignore[arg-type]
             except _NOT_AN_UPDATE:
                 messages.extend(self._read_carefully(line))
-        return messages
+                slow_lines += 1
+                if slow_lines == MAX_SLOW_LINES_PER_PART:
+                    yield messages
+                    messages, slow_lines = [], 0
+        if messages:
+            yield messages
 
     def _read_carefully(self, line: bytes | Oversized) -> list[Message]:
         """Read any other line than a well-formed update; a microsecond more does not matter here."""
