@@ -8,7 +8,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # Tests run hundreds of commands; with this variable set, Python would compile every module again for each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean docs page built browser types test-page bench-page shots
+.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean docs dist page built browser types test-page bench-page shots
 
 run: install built  ## install, build the page, and serve it: prints a link
 	$(BIN)/dragoman serve
@@ -72,6 +72,10 @@ test-agents: install  ## real agents alone, each against a scripted model on loo
 
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
+
+dist: install page  ## build the wheel and the sdist into dist/, with the page and the licences of its libraries
+	rm -rf dist
+	DRAGOMAN_PAGE=built $(BIN)/python -m hatchling build -t wheel -t sdist -d dist
 
 docs: $(VENV)/.installed-docs  ## build the documents as a site into .cache/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,7 +1,12 @@
-"""Build the page into the package, if Node is installed.
+"""Build the page into the package.
 
-The sdist contains the built page, so that installing from it or from a wheel needs only Python.
-`DRAGOMAN_PAGE=none` builds the package without the page.
+The sdist contains the built page, so that installing from it or from a wheel needs only Python. Without Node and
+without a built page the build fails, unless it is asked for a package without the page.
+
+`DRAGOMAN_PAGE` changes that:
+
+none    build the package without the page
+built   take the page as it is, and build it no more
 """
 
 from __future__ import annotations
@@ -25,16 +30,18 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return  # `make page` builds it in place
+        wanted = os.environ.get("DRAGOMAN_PAGE", "")
+        if wanted == "none":
+            return
         root = Path(self.root)
-        index = root / PAGE / "index.html"
         npm = shutil.which("npm")
-        if os.environ.get("DRAGOMAN_PAGE") == "none":
-            return
-        if (root / "web").is_dir() and npm is not None:
+        if wanted != "built" and (root / "web").is_dir() and npm is not None:
             build_page(root / "web", npm)
-        elif not index.exists():
-            self.app.display_warning("built without the page, which needs Node 20.19 or later (npm)")
-            return
+        elif not (root / PAGE / "index.html").exists():
+            raise RuntimeError(
+                "the page is not built, and building it needs Node 20.19 or later (npm), which was not found. Install "
+                "Node, or set DRAGOMAN_PAGE=none to build the package without the page"
+            )
         # The built page is not in the repository, so it must be listed here.
         build_data["artifacts"].append(f"/{PAGE}/**")
 

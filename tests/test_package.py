@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -68,3 +69,39 @@ def test_data_that_the_program_reads_is_in_the_wheel(packages: Path, name: str) 
     [wheel] = packages.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert archive.getinfo(f"dragoman/{name}").file_size == (PACKAGE / name).stat().st_size
+
+
+def build(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Build the wheel of a checkout."""
+    environment = {name: value for name, value in os.environ.items() if name != "DRAGOMAN_PAGE"} | variables
+    return subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_without_node_the_build_fails_unless_it_is_asked_for(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "src/dragoman").mkdir(parents=True)
+    (checkout / "web").mkdir()
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    for name in ("__init__.py", "_version.py"):
+        shutil.copy(PACKAGE / name, checkout / "src/dragoman")
+    no_node = {"PATH": str(tmp_path)}
+    failed = build(checkout, **no_node)
+    assert failed.returncode != 0
+    assert "Node 20.19 or later" in failed.stderr
+    assert "DRAGOMAN_PAGE=none" in failed.stderr
+    assert build(checkout, DRAGOMAN_PAGE="none", **no_node).returncode == 0
+    page = checkout / "src/dragoman/bridge/page"
+    page.mkdir(parents=True)
+    (page / "index.html").write_text("the page")
+    assert build(checkout, **no_node).returncode == 0
+    [wheel] = (checkout / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert "dragoman/bridge/page/index.html" in archive.namelist()

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
@@ -68,6 +68,53 @@ function oneFormat(): Plugin {
   };
 }
 
+/** Packages whose archives have no licence file: the copyright as their repositories state it. All are under MIT. */
+const COPYRIGHTS: Readonly<Record<string, string>> = {
+  "@xterm/headless": [
+    "Copyright (c) 2017-2019, The xterm.js authors (https://github.com/xtermjs/xterm.js)",
+    "Copyright (c) 2014-2016, SourceLair Private Company (https://www.sourcelair.com)",
+    "Copyright (c) 2012-2013, Christopher Jeffrey (https://github.com/chjj/)",
+  ].join("\n"),
+  "react-remove-scroll-bar": "Copyright (c) 2025 Anton Korzunov <thekashey@gmail.com>",
+};
+
+/** Adds the licences of all packages that are part of the page: those who pass the page on have to pass them on, too. */
+function licences(): Plugin {
+  return {
+    name: "licences",
+    apply: "build",
+    generateBundle(_, bundle) {
+      const modules = Object.values(bundle).flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
+      const folders = new Set(modules.map(packageFolder).filter((folder) => folder !== null));
+      const source = [...folders]
+        .sort()
+        .map(licenceOf)
+        .join(`\n${"-".repeat(80)}\n\n`);
+      this.emitFile({ type: "asset", fileName: "licences.txt", source });
+    },
+  };
+}
+
+/** The folder of the package that a module belongs to; null for a module of the page itself. */
+function packageFolder(module: string): string | null {
+  return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(module.replace(/^\0/, ""))?.[0] ?? null;
+}
+
+function licenceOf(folder: string): string {
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const file = readdirSync(folder).find((entry) => /^licen[cs]e(\.|$)/i.test(entry));
+  const text = file ? readFileSync(join(folder, file), "utf8") : withCopyright(name, license);
+  return `${name} ${version}, ${license}\n\n${text.trim()}\n`;
+}
+
+function withCopyright(name: string, license: string): string {
+  const copyright = COPYRIGHTS[name];
+  if (copyright === undefined || license !== "MIT") throw new Error(`${name} has no licence file: see COPYRIGHTS`);
+  const terms = /Permission is hereby granted.*/s.exec(readFileSync("node_modules/react/LICENSE", "utf8"))?.[0];
+  if (terms === undefined) throw new Error("React is no longer under MIT: its terms were used for other packages");
+  return `${copyright}\n\n${terms}`;
+}
+
 /** Moves the page to its folder once the build is complete. */
 function inPlace(): Plugin {
   return {
@@ -88,7 +135,7 @@ function inPlace(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [react(), sessionScripts(), oneFormat(), compressed(), inPlace()],
+  plugins: [react(), sessionScripts(), oneFormat(), licences(), compressed(), inPlace()],
   build: {
     outDir: "node_modules/.page",
     emptyOutDir: true,

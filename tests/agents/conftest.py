@@ -29,6 +29,7 @@ from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import SeenRequest, Server, serve
 from dragoman.testing.model.conversation import AUXILIARY_REPLY
 from dragoman.testing.tee import recorded
+from support.programs import HIDDEN_PROGRAMS, path_without
 
 from .catalog import AGENTS, NODE, RealAgent
 from .install import CannotInstall, installed
@@ -128,6 +129,7 @@ class Stage:
         self.offers: dict[str, bool] = {}  # of the spec, in place of the preset's
         self.server = server
         self.programs = programs
+        self._path = path_without(HIDDEN_PROGRAMS, folder / "programs", os.environ["PATH"])
         self.home.mkdir()
         self.folder.mkdir()
         for name, text in agent.files.items():
@@ -140,7 +142,7 @@ class Stage:
 
     @property
     def env(self) -> dict[str, str | None]:
-        path = os.pathsep.join((*map(str, self.programs), os.environ["PATH"]))
+        path = os.pathsep.join((*map(str, self.programs), self._path))
         own: dict[str, str | None] = {
             name: self._filled(value) for name, value in {**self.agent.env, **self.more_env}.items()
         }
