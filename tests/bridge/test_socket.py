@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, View, real_server
+from dragoman.bridge import rows as bridge_rows
 from dragoman.bridge.broadcast import SessionBroadcast
 from dragoman.bridge.broadcaster import Broadcaster
 from dragoman.bridge.rows import newest_rows
@@ -253,6 +254,7 @@ async def test_after_unsubscribing_nothing_is_sent(server: RealServer, tmp_path:
 async def test_a_client_that_reads_nothing_has_one_message_made_for_it(
     server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bridge_rows, "MAX_ROW_CHARS", 2**20)  # a message fills the system's buffers
     message, made = "x" * 2**20, set()
     begin = Broadcaster._snapshot
 
