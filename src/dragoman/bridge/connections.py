@@ -14,6 +14,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import h11
@@ -197,9 +198,9 @@ class Acceptor:
             task = asyncio.get_running_loop().create_task(self._connect(accepted, connection), name="dragoman accept")
             connection.abort = task.cancel
             self._tasks.add(task)
-            task.add_done_callback(lambda done, accepted=accepted: self._on_connected(done, accepted))
+            task.add_done_callback(partial(self._on_connected, accepted))
 
-    def _on_connected(self, task: asyncio.Task[None], accepted: socket.socket) -> None:
+    def _on_connected(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():  # perhaps before it began
             accepted.close()
