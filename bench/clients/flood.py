@@ -60,7 +60,7 @@ async def _tick(
 ) -> list[float]:
     """Return the age of each update when it arrived, in seconds."""
     ages: list[float] = []
-    while not over.is_set():
+    while not (ages and over.is_set()):
         heard = asyncio.ensure_future(hear(follower))
         await ask(steering, "session.prompt", session_id=session_id, text=f"tick {TICKS_PER_RUN} 1")
         ages += (await heard)[2]
@@ -71,7 +71,7 @@ async def _ask_for_health(server: Server, over: asyncio.Event) -> list[float]:
     """Return the duration of each request, in seconds."""
     waits: list[float] = []
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
-        while not over.is_set():
+        while not (waits and over.is_set()):
             began = time.perf_counter()
             (await client.get("/v1/health")).raise_for_status()
             waits.append(time.perf_counter() - began)
