@@ -56,6 +56,7 @@ def main() -> None:
             case "session/prompt":
                 kind, _, count = message["params"]["prompt"][0]["text"].partition(" ")
                 flood(kind, int(count))
+                write(chunk("done"))  # a run without a word would count as failed
                 result = {"stopReason": "end_turn"}
             case _:
                 pass
