@@ -23,7 +23,7 @@ from dragoman.bridge.refusal import Refusal
 from dragoman.config import make_home
 from dragoman.errors import ScopeMissing
 from dragoman.hub.commands import SentCommand, encode
-from dragoman.journal.protocols import Command
+from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
 from dragoman.protocol.messages import SCOPES, Scope, includes
 from dragoman.protocol.requests import REQUESTS, Declaration, Request
@@ -331,7 +331,7 @@ async def test_a_command_in_the_inbox_counts_with_the_scope_of_its_sender(server
         session_id = await opened(admin, work)
     change = requests.SessionSetMode(session_id=session_id, mode="plan")
     for number, body in enumerate((encode(SentCommand(change, "prompt")), msgspec.json.encode(change))):
-        command = Command(id=f"c{number}", session_id=session_id, at=0.0, body=body)
+        command = InboxCommand(id=f"c{number}", session_id=session_id, at=0.0, body=body)
         assert await hub.journal.send_command(command)
         with pytest.raises(ScopeMissing, match="without asking"):
             await hub._wait_for_outcome(session_id, command.id)

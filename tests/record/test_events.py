@@ -265,6 +265,7 @@ async def test_run_completed_sums_up() -> None:
     assert completed.text == "one\n\ntwo"
     assert completed.usage is not None
     assert completed.usage.total_tokens == 5
+    assert completed.duration is not None
     assert completed.duration >= 0
 
 
