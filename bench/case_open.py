@@ -21,8 +21,8 @@ def run(settings: Settings, peers: Peers) -> Case:
         Contender("by hand", lambda: python_client(sys.executable, "open_raw", *arguments)),
         Contender("dragoman", lambda: python_client(sys.executable, "open_ours", *arguments)),
     ]
-    # Twice the repetitions: only one open of each process is its first.
-    outcomes = interleaved("open", contenders, settings.repetitions * 2, settings.say, warm_up=True)
+    # More repetitions: only one open of each process is its first, and its time swings by half.
+    outcomes = interleaved("open", contenders, settings.repetitions * 5, settings.say, warm_up=True)
     hand, ours = outcomes["by hand"], outcomes["dragoman"]
 
     def row(what: str, of: Callable[[Sample], float], bar: float | None) -> Row:
