@@ -56,6 +56,7 @@ def permission_request(
         agent=agent,
         tool_call_id=row.tool_call_id,
         title=row.title,
+        first_title=(calls.first_title(row.tool_call_id) or "") if row.tool_call_id is not None else "",
         kind=row.kind,
         options=tuple(Option(option.option_id, option.name, option.kind) for option in row.options),
         origin=_ORIGINS.get(row.origin, "agent"),

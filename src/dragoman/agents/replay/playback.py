@@ -10,7 +10,7 @@ will be. Frames are played in the order of the recording. What the client sent t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -167,9 +167,9 @@ class SessionPlayback:
         active.open_requests[segment.first_request.id] = request
         self._advance(active, now)
 
-    def skip_all(self) -> None:
-        """Mark all segments as played."""
-        self._played.update(range(len(self.track.segments)))
+    def skip(self, numbers: Iterable[int]) -> None:
+        """Mark these segments as played."""
+        self._played.update(numbers)
 
     def next_unplayed(self, method: str) -> int | None:
         """Return the number of the next segment that begins with this method."""

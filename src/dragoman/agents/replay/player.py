@@ -147,9 +147,17 @@ class Player:
         else:
             self._unopened.remove(track)
             playback = self._new_playback(track)
+            self._skip_earlier_connections(playback, request.method)
             session_id = None if request.method in CREATING_METHODS else session
             self._sessions.update(dict.fromkeys((*track.session_ids, *([session_id] if session_id else [])), playback))
             self._reopen(request, playback, session_id, cwd)
+
+    def _skip_earlier_connections(self, playback: SessionPlayback, method: str) -> None:
+        """Skip what was recorded before our connection, if the session was opened in this way on ours as well."""
+        segments = playback.track.segments
+        began = self._connection_playback.track.segments[0].first_request.number
+        if any(segments[number].first_request.number > began for number in playback.track.starting_with(method)):
+            playback.skip(number for number, segment in enumerate(segments) if segment.first_request.number < began)
 
     def _reopen(self, request: ClientRequest, playback: SessionPlayback, session: str | None, cwd: str) -> None:
         if playback.busy:
@@ -164,7 +172,7 @@ class Player:
             return
         if request.method == "session/load":
             self._outgoing += [playback.substitutions.to_client(frame) for frame in history_frames(playback.track)]
-            playback.skip_all()
+            playback.skip(range(len(playback.track.segments)))
         named = {"sessionId": playback.track.session_ids[0]} if request.method in CREATING_METHODS else {}
         self._send_result(request, {**named, **opening_settings(playback.track)})
 
