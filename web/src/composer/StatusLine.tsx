@@ -23,10 +23,7 @@ export function StatusLine({ live, rows, state, workspace }: Props) {
       {used === null ? (
         <span>context not reported</span>
       ) : (
-        <span
-          className="context"
-          title={contextSizes(usage)}
-        >
+        <span className="context" title={contextSizes(usage)}>
           context
           <meter min={0} max={1} high={0.8} value={used} aria-label="Context in use" />
           {Math.round(used * 100)} %

@@ -68,11 +68,7 @@ export function DetailsTab({
       )}
       <h3>Usage</h3>
       <dl>
-        <Fact name="Context">
-          {used === null
-            ? null
-            : `${contextSizes(usage)}, ${Math.round(used * 100)} %`}
-        </Fact>
+        <Fact name="Context">{used === null ? null : `${contextSizes(usage)}, ${Math.round(used * 100)} %`}</Fact>
         <Fact name="Cost">{usage.cost && formatMoney(usage.cost.amount, usage.cost.currency)}</Fact>
       </dl>
       <h3>Tokens in the last run</h3>
