@@ -77,7 +77,7 @@ def is_clear(script: Script) -> bool:
         ("git show HEAD@{1}", ["git show HEAD@{1}"]),
         ("git stash show stash@{0} --stat", ["git stash show stash@{0} --stat"]),
         ("git config --get user.name", ["git config --get user.name"]),
-        ("tar -xzf x.tar.gz -C out", ["tar -xzf x.tar.gz -C out"]),
+        ("tar -czf x.tar.gz -C out .", ["tar -czf x.tar.gz -C out ."]),
         ("make V=1 test", ["make V=1 test"]),
         ("python -c 'print(1)'", ["python -c print(1)"]),
         ("command -v node", ["command -v node"]),

@@ -27,8 +27,9 @@ def test_a_program_is_described_once() -> None:
 
 def test_an_option_is_written_as_on_a_command_line() -> None:
     for options in tables().options:
-        for option in (*options.runs, *options.folders, *options.configs):
-            assert option.startswith("-"), option
+        kinds = (options.runs, options.folders, options.configs, options.lists, options.links, options.writes)
+        for option in (option for kind in kinds for option in kind):
+            assert option.startswith("-") or option == "+", option
             assert not option.endswith("="), option
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Keys of a tool's input whose values are paths, lower case and without underscores: by their ending, or as a whole.
 _FOLDER_ENDINGS: Final = ("dir", "dirs", "directory", "directories", "folder", "folders")
 _PATH_ENDINGS: Final = ("path", "paths", "file", "files", "filename", "filenames", *_FOLDER_ENDINGS)
-_PATH_KEYS: Final = frozenset({"source", "src", "destination", "dest", "dst", "target"})
+_PATH_KEYS: Final = frozenset({"source", "src", "from", "destination", "dest", "dst", "target", "to"})
 # Keys for the folder that a command runs in.
 _FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
 _ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
@@ -52,13 +52,17 @@ _FOLDER_CHANGING: Final = frozenset({"cd", "pushd", "popd", "chdir"})
 # A redirection's target with one of these is known only after the shell has expanded it.
 _EXPANSION: Final = re.compile(r"[$`*?\[{~<>\n]")
 
-# Where a path may begin within an argument: after `=`, `:`, `,` or `@`.
-_PIECES: Final = re.compile(r"[=:,@]")
+# Where a path may begin within an argument: after `=`, `:`, `,`, `@` or `<`.
+_PIECES: Final = re.compile(r"[=:,@<]")
+# The letters of short options, before a value that begins at any of them: `-uo../x`, `-cC/`.
+_SHORT_OPTIONS: Final = re.compile(r"-[A-Za-z0-9]{1,8}")
+_URL_IN_TEXT: Final = re.compile(r"(?<=\s)https?://(?!\S*\.\.)\S*")
+_QUERY: Final = re.compile(r"[?#].*", re.DOTALL)
 _URL_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # Files that stand for no file of the disk.
 _NO_FILES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-# Options of cut, awk and sort that name the character between two fields.
-_DELIMITERS: Final = frozenset({"-d/", "-F/", "-t/"})
+# Options that name the character between two fields.
+_DELIMITERS: Final = frozenset({("cut", "-d/"), ("awk", "-F/"), ("sort", "-t/")})
 
 _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(/[^?#]*)", re.IGNORECASE)
 
@@ -415,26 +419,55 @@ def _argument_effects(
                 outside[(word, path)] = None
             else:
                 inside[path] = None
-    yield msgspec.structs.replace(run, argument_paths=tuple(inside), use_of_arguments=use)
+    run = msgspec.structs.replace(run, argument_paths=tuple(inside), use_of_arguments=use)
+    if command.unclear is None and os.path.basename(command.words[0]) == "git" and any(map(_is_repository, inside)):
+        # Not under the protection of the settings that we give to git: it leaves them out for another repository.
+        reason = "git runs what the settings of a repository in this folder name"
+        run = msgspec.structs.replace(run, unclear=reason, command=msgspec.structs.replace(command, unclear=reason))
+    yield run
     kinds: tuple[EffectKind, ...] = ("read",) if use == "read" else ("read", "write")
     for (word, path), kind in product(outside, kinds):
         yield msgspec.structs.replace(run, kind=kind, path=path, argument=word, mentioned_paths=())
 
 
+def _is_repository(path: ResolvedPath) -> bool:
+    """Tell whether git would take this folder for a repository without a `.git`, which anybody may have written."""
+    real = path.real or path.given
+    return os.path.lexists(os.path.join(real, "HEAD")) and os.path.lexists(os.path.join(real, "objects"))
+
+
 def _argument_paths(command: ShellCommand) -> Iterator[tuple[str, str]]:
     """Yield the words that may name a file, each with the path in it: `-I/usr/include`, `--file=x`, `if=/dev/sda`."""
+    program = os.path.basename(command.words[0])
     for word in command.words[1:]:
-        if command.dynamic and _EXPANSION.search(word):
+        if (command.dynamic and _EXPANSION.search(word)) or (program, word) in _DELIMITERS:
             continue
         if _is_file(word):
             yield word, unquote(word.strip()[5:]).removeprefix("//localhost").replace("//", "/", 1)
             continue
-        if _URL_SCHEME.match(word) or "\n" in word or "\0" in word or len(word) > MAX_PATH_BYTES:
-            continue
-        whole = word[2:] if word.startswith("-") and word[1:2] != "-" and word not in _DELIMITERS else word
-        for piece in dict.fromkeys((whole, *_PIECES.split(word)[1:])):
-            if piece and not piece.startswith("-") and piece not in _NO_FILES:
+        for piece in dict.fromkeys(_pieces(word)):
+            if piece and piece not in _NO_FILES and len(piece) <= MAX_PATH_BYTES:
                 yield word, piece
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """Yield the parts of a word that a program may take for a path."""
+    _, equals, value = word.partition("=")
+    if _URL_SCHEME.match(word) or (equals and _URL_SCHEME.match(value)):
+        # A folder may be called `https:`, and a URL end in the name of the file or folder that is written.
+        url = word if _URL_SCHEME.match(word) else value
+        yield url
+        yield unquote(_QUERY.sub("", url)).removesuffix(".git")
+        return
+    if word.startswith("-") and ("/" in word or "." in word):
+        if options := _SHORT_OPTIONS.match(word):
+            yield from (word[at:] for at in range(2, options.end() + 1))
+    elif _SHORT_OPTIONS.match(word):
+        yield word[2:]
+    # Also a word that begins with a dash: after `--` it may be a file. Text may have addresses in it, which are none.
+    for piece in (word, *_PIECES.split(_URL_IN_TEXT.sub("", word))[1:]):
+        yield piece
+        yield piece.removesuffix(".git").removesuffix(".bundle")  # `git clone` names a folder like this
 
 
 def _read_script(line: str) -> Script:

@@ -442,6 +442,8 @@ class _Reader(RedirectionReader):
                 words.append(self.value())
         texts = [word.text for word in words]
         unclear = None
+        if any(not word.start and word.text in ("&&", "||", "<", ">") for word in words):
+            unclear = "a plain shell runs or redirects what follows `&&`, `||`, `<` and `>` in `[[ … ]]`"
         for before, operator, after in zip(words, texts[1:], words[2:], strict=False):
             if operator in _COMPARISON and not (_NUMBER.fullmatch(before.text) and _NUMBER.fullmatch(after.text)):
                 unclear = "`[[` evaluates its operands"

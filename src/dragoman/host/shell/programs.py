@@ -93,6 +93,10 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    stops: bool = False
 
 
 class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,6 +113,8 @@ class _Git(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folders: frozenset[str]
     queries: frozenset[str]
     subcommands: frozenset[str]
+    patches: frozenset[str]
+    transports: frozenset[str]
     reads: dict[str, int]
     scopes: frozenset[str]
     words: dict[str, frozenset[str]]
@@ -454,9 +460,10 @@ def _indirect_execution(words: tuple[Word, ...]) -> str | None:
     if reason := _unusual_name(first.text):
         return reason
     name = program_name(first.text)
-    if name in _builtin_reasons():
-        return f"{name}: {_builtin_reasons()[name]}"
     arguments = [word.text for word in words[1:]]
+    for key in (name, " ".join((name, *arguments[:1]))):
+        if key in _builtin_reasons():
+            return f"{key}: {_builtin_reasons()[key]}"
     if check := _CHECKS.get(name):
         return check(arguments)
     if name in tables().computed.names:
@@ -476,7 +483,11 @@ _OPTION_REASONS: Final = (
     ("runs", "{name} may run another program with {option}"),
     ("folders", "{name} works in another folder with {option}"),
     ("configs", "{name} uses other settings with {option}"),
+    ("lists", "{name} takes more arguments from a file with {option}"),
+    ("links", "{name} may follow a link out of the workspace with {option}"),
+    ("writes", "{name} writes files that only its input names with {option}"),
 )
+_TAR: Final = frozenset({"tar", "bsdtar", "gtar"})
 
 
 def _telling_option(name: str, arguments: Sequence[str]) -> str | None:
@@ -485,9 +496,10 @@ def _telling_option(name: str, arguments: Sequence[str]) -> str | None:
     if options is None:
         return None
     for index, text in enumerate(arguments):
-        if text == "--":
+        # The `--` may be the value of the option before it: `tar -f -- --to-command=x` writes a file of that name.
+        if text == "--" and options.stops and not (index and arguments[index - 1].startswith("-")):
             break
-        is_bundle = name in ("tar", "bsdtar", "gtar") and index == 0  # the first word of tar needs no dash
+        is_bundle = name in _TAR and index == 0  # the first word of tar needs no dash
         word = f"-{text}" if is_bundle and not text.startswith("-") else text
         for kind, reason in _OPTION_REASONS:
             if any(_is_option(option, word) for option in getattr(options, kind)):
@@ -498,6 +510,8 @@ def _telling_option(name: str, arguments: Sequence[str]) -> str | None:
 def _is_option(option: str, text: str) -> bool:
     """Tell whether the argument is, or begins with, or contains this option of the table."""
     head = text.partition("=")[0]
+    if option == "+":
+        return text.startswith("+")
     if option.startswith("--"):
         return text.startswith("--") and len(head) > 2 and option.startswith(head)
     if len(option) > 2:
@@ -511,7 +525,8 @@ def _git(arguments: Sequence[str]) -> str | None:
     while index < len(arguments) and arguments[index].startswith("-"):
         option = arguments[index]
         if option in git.queries:
-            return None
+            is_plain = len(arguments) <= index + 2 and not any(text.startswith("-") for text in arguments[index + 1 :])
+            return None if is_plain else f"git {option} may open a page"
         if option not in git.flags:
             head = option.partition("=")[0]
             is_folder = head in git.folders or option.startswith("-C")
@@ -525,17 +540,30 @@ def _git(arguments: Sequence[str]) -> str | None:
         return None if _only_reads_config(rest[1:]) else "git config may name a program that git runs later"
     if command == "help":
         return None if len(rest) <= 2 and not any(text.startswith("-") for text in rest) else "git help may open a page"
+    if command in git.patches:
+        return f"git {command} writes files that only the patch names"
     if command not in git.subcommands:
         return f"git {command} may run any program: it is not one of the subcommands that are known to be plain"
     if not git.words.get(command, frozenset()).isdisjoint(rest):
         return f"git {command} may run another program"
     if any("ext::" in text or "fd::" in text for text in rest):
         return "git may run another program for this address"
+    if command in git.transports and _names_local_repository(rest):
+        return f"git {command} runs what the settings of a repository in this folder name"
     short = set(git.short.get(command, ""))
     for text in rest[1:]:
         if text.startswith("-") and not text.startswith("--") and not short.isdisjoint(text):
             return f"git {command} may run another program with {text}"
     return _telling_option("git", rest[1:])
+
+
+def _names_local_repository(words: Sequence[str]) -> bool:
+    """Tell whether the words certainly name a repository on this machine; a mere name may be one or a remote's."""
+    match words:
+        case ["remote", "add" | "set-url", *_, address] if ":" not in address:
+            return True  # its name says nothing later, when git uses it
+        case _:
+            return any(text.startswith(("./", "../", "/", "~")) for text in words[1:])
 
 
 def _only_reads_config(arguments: Sequence[str]) -> bool:
@@ -560,10 +588,20 @@ def _git_without_options(words: tuple[Word, ...]) -> ProgramUse:
 
 
 def _make(arguments: Sequence[str]) -> str | None:
-    # Whatever has a `=` in it is an assignment: `make 'a := $(shell rm x)'` runs something at once.
-    if any("=" in text and not text.startswith("-") and not _MAKE_SWITCH.fullmatch(text) for text in arguments):
-        return "make may run the value of a variable"
+    # Whatever has a `=` in it is an assignment: `make 'a := $(shell rm x)'` runs something at once. After `--` that
+    # holds for words with a dash, too.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for index, text in enumerate(arguments):
+        is_option = text.startswith("-") and index < end
+        if "=" in text and not is_option and not _MAKE_SWITCH.fullmatch(text):
+            return "make may run the value of a variable"
     return _telling_option("make", arguments)
+
+
+def _tar(arguments: Sequence[str]) -> str | None:
+    if any(":" in text for text in arguments):
+        return "tar may run a program to reach a file on another machine"
+    return _telling_option("tar", arguments)
 
 
 # Scripts of sed that only print, delete or replace: others may run commands (`e`) or write files (`w`).
@@ -575,7 +613,15 @@ _SED_REPLACE: Final = "|".join(
 )
 _SED_STEP: Final = rf" *+{_SED_ADDRESS} *+(?:[pdqDPN=]|{_SED_REPLACE}) *+"
 _SED_SCRIPT: Final = re.compile(rf"{_SED_STEP}(?:;{_SED_STEP})*;?")
-_AWK_RUNS: Final = re.compile(r"system|getline|[|>@]|-f|-i|-l|-E|--")
+# ARGV names further files to read.
+_AWK_RUNS: Final = re.compile(r"system|getline|ARG[CV]|[|>@]|-f|-i|-l|-D|-E|-W|--")
+_JQ_IMPORTS: Final = re.compile(r"\b(?:import|include|modulemeta)\b")
+_YQ_LOADS: Final = re.compile(r"load|eval")
+_SQL_LEAVES: Final = re.compile(
+    r"^\s*\.|[\n;]\s*\.|\\|\||^--?(?:cmd|init|pager|tee|A)|"
+    r"readfile|writefile|fsdir|edit\s*\(|load_extension|attach|vacuum|program|system|source|infile|outfile|dumpfile",
+    re.IGNORECASE,
+)
 
 
 def _sed(arguments: Sequence[str]) -> str | None:
@@ -598,6 +644,34 @@ def _sed(arguments: Sequence[str]) -> str | None:
 
 def _awk(arguments: Sequence[str]) -> str | None:
     return "awk may run a command that its program names" if any(map(_AWK_RUNS.search, arguments)) else None
+
+
+def _curl(arguments: Sequence[str]) -> str | None:
+    # It makes several addresses of one, and names of files out of their parts: `curl -o '#1' 'http://x/{.envrc}'`.
+    if any("#" in text or ("://" in text and not {"{", "["}.isdisjoint(text)) for text in arguments):
+        return "curl makes up the addresses or the names of files"
+    return _telling_option("curl", arguments)
+
+
+def _jq(arguments: Sequence[str]) -> str | None:
+    # A program, given or in a file, may name folders from which it reads modules and data.
+    for text in arguments:
+        head = text.partition("=")[0]
+        is_short = text.startswith("-") and not text.startswith("--") and not {"L", "f"}.isdisjoint(text)
+        is_long = len(head) > 2 and any(option.startswith(head) for option in ("--library-path", "--from-file"))
+        if is_short or is_long or _JQ_IMPORTS.search(text):
+            return "jq may read files that its program names"
+    return None
+
+
+def _yq(arguments: Sequence[str]) -> str | None:
+    return "yq may read files that its expression names" if any(map(_YQ_LOADS.search, arguments)) else None
+
+
+def _sql(arguments: Sequence[str]) -> str | None:
+    if any(map(_SQL_LEAVES.search, arguments)):
+        return "the statements may run a command, or read or write files that only they name"
+    return None
 
 
 def _substitution(arguments: Sequence[str]) -> str | None:
@@ -634,6 +708,18 @@ _CHECKS: Final[dict[str, Callable[[Sequence[str]], str | None]]] = {
     "make": _make,
     "gmake": _make,
     "npx": _npx,
+    "tar": _tar,
+    "bsdtar": _tar,
+    "gtar": _tar,
+    "curl": _curl,
+    "jq": _jq,
+    "gojq": _jq,
+    "jaq": _jq,
+    "yq": _yq,
+    "sqlite3": _sql,
+    "psql": _sql,
+    "mysql": _sql,
+    "mariadb": _sql,
     "sed": _sed,
     "gsed": _sed,
     "awk": _awk,
