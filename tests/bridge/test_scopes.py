@@ -189,6 +189,34 @@ async def test_prompt_opens_sessions_only_where_an_admin_has_opened_or_configure
             await forbidden(user, request, session_id=own)
 
 
+async def test_prompt_opens_no_session_in_a_folder_whose_files_are_always_asked_about(
+    server: RealServer, work: Path
+) -> None:
+    """With `.git` as the workspace its `config` would be a file like any other."""
+    (work / "plain").mkdir()
+    async with server.client() as admin, server.client("prompt") as user:
+        for name in (".git", ".git/hooks", ".GIT", ".claude", ".vscode", ".ssh", "plain/.github/workflows"):
+            (work / name).mkdir(parents=True)
+            assert "always need approval" in await forbidden(user, "session.open", agent="lax", cwd=str(work / name))
+            additional = [str(work / name)]
+            await forbidden(user, "session.open", agent="lax", cwd=str(work), additional=additional)
+        (work / "alias").symlink_to(work / ".git")
+        await forbidden(user, "session.open", agent="lax", cwd=str(work / "alias"))
+        await opened(user, work / "plain")
+        await opened(admin, work / ".git")
+        await opened(user, work / ".git" / "hooks")  # an admin chose it
+
+
+async def test_a_folder_that_differs_by_capital_letters_is_another_one(server: RealServer, tmp_path: Path) -> None:
+    other = tmp_path / "CONFIGURED"
+    (tmp_path / "configured").mkdir()
+    if other.exists():
+        pytest.skip("this file system ignores case")
+    other.mkdir()
+    async with server.client("prompt") as user:
+        await forbidden(user, "session.open", agent="lax", cwd=str(other))
+
+
 @pytest.mark.parametrize("place", ["home", "above", "below"])
 async def test_prompt_works_in_no_workspace_that_overlaps_the_home_folder(
     server: RealServer, home: Path, tmp_path: Path, place: str
@@ -233,6 +261,11 @@ async def test_prompt_allows_nothing_on_the_home_folder(server: RealServer, tmp_
         "cd {home} && cat secrets",
         "python3 -m dragoman token list",
         "cat .dragoman/policy.toml",
+        "python3 .venv/bin/dragoman token create mine",
+        "python3 -m dragoman.cli token list",
+        "cat /etc/hostname",
+        "cp notes.txt /tmp/",
+        "echo x > /tmp/x",
     ],
 )
 async def test_prompt_allows_no_command_that_may_reach_the_home_folder(
@@ -292,6 +325,33 @@ async def test_an_agent_that_leaves_its_mode_by_itself_gets_no_more_prompts(serv
         await user.call("session.prompt", session_id=session_id, text="mode plan")
         await settle(user, session_id)
         await forbidden(user, "session.prompt", session_id=session_id, text="hello")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("/allow-all", " /allow-all on", "\n/yolo", "/permissions set x", "/approval-mode yolo", "/mode auto"),
+        *("/add-dir /", "/mcp add x -- sh", "/MCP", "/autopilot", "/extensions install x", "!rm x", " !ls"),
+    ],
+)
+async def test_prompt_sends_no_command_that_changes_what_the_agent_asks_about(
+    server: RealServer, work: Path, text: str
+) -> None:
+    async with server.client() as admin, server.client("prompt") as user:
+        session_id = await opened(user, work)
+        await forbidden(user, "session.prompt", session_id=session_id, text=text)
+        await forbidden(user, "queue.add", session_id=session_id, text=text)
+        await admin.call("session.prompt", session_id=session_id, text="sleep 600")
+        await user.call("queue.add", session_id=session_id, text="hello", command_id="queued")
+        await forbidden(user, "queue.edit", session_id=session_id, queued_id="queued", text=text)
+
+
+async def test_prompt_sends_the_agents_other_commands(server: RealServer, work: Path) -> None:
+    async with server.client("prompt") as user:
+        session_id = await opened(user, work)
+        for text in ("/plan", "/etc/hosts is a file", "/compact now", "say hello! /allow-all"):
+            await user.call("session.prompt", session_id=session_id, text=text)
+            await settle(user, session_id)
 
 
 async def test_a_queued_prompt_is_checked_again_when_it_is_sent(server: RealServer, work: Path) -> None:

@@ -5,8 +5,9 @@ the session that it is for. The hub makes them for every client, whichever way i
 or through the journal's inbox.
 
 Promised: with the scope `prompt` nobody opens a session in a folder that nobody with `admin` has opened or configured;
-has an agent act with more than the configured access, in a mode in which it does not ask, or where it could change our
-home folder; allows what always needs approval; or has an answer remembered.
+nor in one whose files are always asked about (`.git`); has an agent act with more than the configured access, in a mode
+in which it does not ask, or where it could change our home folder; sends it a command that changes what it asks about;
+allows what always needs approval, or a file outside the workspace; or has an answer remembered.
 
 Not promised: what a command does once it was allowed. It has all rights of the user's account, and only a sandbox
 limits it.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, assert_never
@@ -26,7 +28,9 @@ from dragoman.agents.preset import load_preset
 from dragoman.config import ACCESS, Config, load
 from dragoman.errors import InputError, ScopeMissing
 from dragoman.host.permission import PermissionAnswer
+from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import fold
+from dragoman.host.policy.guards import default_guards, user_guards
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.requests import Requests
 from dragoman.hub.commands import Command, reply_to
@@ -40,6 +44,18 @@ from dragoman.workspace import OutsideWorkspace, Workspace
 
 # Categories of settings that do not change what an agent asks about.
 FREE_CATEGORIES: Final = frozenset({"model", "thought_level", "model_config"})
+
+# Words in the names of agents' own commands (`/allow-all`, `/approval-mode`, `/mcp`) that change what the agent asks
+# about, where it works, or which programs it starts.
+_POWERFUL_WORDS: Final = frozenset(
+    {
+        *("allow", "allowed", "approval", "approvals", "approve", "auto", "autopilot", "bypass", "permission"),
+        *("permissions", "trust", "yolo", "sandbox", "mode", "modes", "dir", "directory", "cd", "cwd", "workspace"),
+        *("mcp", "extension", "extensions", "plugin", "plugins", "hook", "hooks", "config", "configure", "settings"),
+        *("login", "logout", "auth", "tools", "shell", "bash", "sh", "exec", "run", "terminal", "env"),
+    }
+)
+_SLASH_COMMAND: Final = re.compile(r"\s*/([^\s/]+)(?:\s|$)")
 
 _GUIDANCE: Final = "Ask somebody who has a token with the scope admin."
 
@@ -57,7 +73,7 @@ def require_admin(scope: Scope, reason: str | None, guidance: str = _GUIDANCE) -
 
 def opening_reason(agent: str | None, session: SessionConfig, config: Config) -> str | None:
     """Return why opening such a session needs `admin`; None where it does not."""
-    if agent is not None and "://" in agent:
+    if agent is not None and "://" in agent and agent != config.agent:
         return "the agent is at an address of the client's choice"
     asks_in = _asks_in(agent or config.agent, config) if session.mode or session.options else {}
     chosen: dict[str, str | bool] = {**session.options, **({"mode": session.mode} if session.mode else {})}
@@ -81,17 +97,36 @@ def session_reason(stored: StoredSettings, folders: Iterable[Path], config: Conf
 
 
 def folder_reason(folders: Sequence[str | Path], sessions: Iterable[SessionRow], config: Config) -> str | None:
-    """Return why a session in these folders needs `admin`; None in and below folders that an admin chose."""
+    """Return why a session in these folders needs `admin`; None in and below folders that an admin chose.
+
+    Not below one whose files are always asked about: as a workspace of its own, nothing in it would be.
+    """
     chosen = {_real(folder) for folder in config.folders}
     for row in sessions:
         # Imported sessions and sub-agents have the folder that their agent says.
         if not row.imported and row.parent is None and row.handle is not None and _opened_by_admin(row.handle):
-            chosen.update(map(_folded, (row.cwd, *row.folders)))
+            chosen.update(map(Path, (row.cwd, *row.folders)))
     for folder in folders:
         real = _real(folder)
-        if real is None or not any(real.is_relative_to(each) for each in chosen if each is not None):
+        above = [each for each in chosen if each is not None and real is not None and real.is_relative_to(each)]
+        if real is None or not above:
             return f"nobody with the scope admin has opened a session in {folder}, or configured it"
+        reasons = [_guard_reason(real, each, config) for each in above]
+        if all(reasons):  # an admin may have chosen such a folder itself
+            return f"the files in {folder} always need approval: {reasons[0]}"
     return None
+
+
+def _guard_reason(folder: Path, above: Path, config: Config) -> str | None:
+    """Return why the files of a folder are always asked about in a workspace above it; None where they are not."""
+    if folder == above:
+        return None
+    try:
+        path = resolve_path(str(folder / "file"), Workspace(above))
+    except InputError:  # it is gone
+        return None
+    guards = user_guards(config) or default_guards()
+    return guards.reason_to_ask_before_write(path) or guards.reason_to_ask_before_read(path)
 
 
 class _OpenedBy(msgspec.Struct, frozen=True):
@@ -107,7 +142,7 @@ def _opened_by_admin(handle: str) -> bool:
 
 def _real(folder: str | Path) -> Path | None:
     try:
-        return _folded(os.path.realpath(os.path.expanduser(folder)))
+        return Path(os.path.realpath(os.path.expanduser(folder)))
     except (OSError, ValueError):  # characters that no folder's name can have
         return None
 
@@ -126,11 +161,13 @@ def check_command(session: Session, command: Command, scope: Scope, home: Path) 
         return
     config = load(home)
     match command:
-        case requests.SessionPrompt(attachments=attachments):
+        case requests.SessionPrompt(text=text, attachments=attachments):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
+            require_admin(scope, _text_reason(text))
             require_admin(scope, _attachments_reason(session.config.workspace, attachments, config))
-        case requests.QueueEdit():
+        case requests.QueueEdit(text=text):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
+            require_admin(scope, _text_reason(text))
         case requests.QuestionAnswer(action="accept"):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
         case requests.PermissionAnswer():
@@ -163,6 +200,15 @@ def acting_reason(session: Session, config: Config) -> str | None:
         is_known = setting.category == "mode" or _key(setting) in asks_in or setting.id in initial
         if is_known and setting.current is not None and not _asks(setting, setting.current, asks_in, initial):
             return _not_asking(setting.id, setting.current)
+    return None
+
+
+def _text_reason(text: str) -> str | None:
+    """Return why the text of a prompt needs `admin`: agents carry out some texts themselves, and ask nobody."""
+    if text.lstrip().startswith("!"):
+        return "some agents run what follows `!` as a command, without asking"
+    if (found := _SLASH_COMMAND.match(text)) and not _POWERFUL_WORDS.isdisjoint(re.split(r"[\W_]+", found[1].lower())):
+        return f"with /{found[1]} the agent may act without asking, elsewhere, or with other programs"
     return None
 
 

@@ -275,8 +275,10 @@ class Policy(msgspec.Struct, frozen=True):
 
     def _unbounded(self, effect: Effect, workspace: Workspace) -> str | None:
         """Return the reason why the effect may reach any file, or certainly reaches our home folder."""
-        if effect.kind in ("read", "write") and effect.path is None:
-            return f"{effect.phrase}, and does not say which file"
+        if effect.kind in ("read", "write"):
+            if effect.path is None:
+                return f"{effect.phrase}, and does not say which file"
+            return f"{effect.phrase} outside the workspace: {effect.path.given}" if effect.path.inside is None else None
         if effect.kind != "run":
             return None
         command = effect.command
@@ -284,7 +286,7 @@ class Policy(msgspec.Struct, frozen=True):
             return f"{effect.phrase}, but {effect.unclear or _missing_detail(effect)}"
         if effect.outside or effect.may_leave:
             return f"{effect.phrase} outside the workspace"
-        if _OWN_PROGRAM in (*map(os.path.basename, command.words[:1]), *command.words[1:]):
+        if any(_is_own_program(word) for word in command.words):
             return f"{effect.phrase} of Dragoman's own"
         words = [word for text in (*command.words, *command.assignments) for word in {text, text.partition("=")[2]}]
         if len(words) > MAX_WORDS:
@@ -449,6 +451,11 @@ def _location(effect: Effect) -> str:
     if effect.path is None:
         return ", and does not say which file"
     return f", but {effect.path.error}" if effect.path.inside is None else " inside the workspace"
+
+
+def _is_own_program(word: str) -> bool:
+    """Tell whether a word names our command, or our package or a module of it."""
+    return os.path.basename(word) == _OWN_PROGRAM or re.fullmatch(rf"{_OWN_PROGRAM}(\.\w+)+", word) is not None
 
 
 def _json_text(value: object) -> str:
