@@ -401,7 +401,7 @@ def _argument_effects(
 
     `folders` are those that it may run in, none where that is not known. `paths` limits how many are resolved.
     """
-    from dragoman.host.shell.programs import use_of_files
+    from dragoman.host.shell.programs import names_other_repositories, use_of_files
 
     use = use_of_files(command.words) if command.words else "none"
     if use == "none":
@@ -420,9 +420,9 @@ def _argument_effects(
             else:
                 inside[path] = None
     run = msgspec.structs.replace(run, argument_paths=tuple(inside), use_of_arguments=use)
-    if command.unclear is None and os.path.basename(command.words[0]) == "git" and any(map(_is_repository, inside)):
-        # Not under the protection of the settings that we give to git: it leaves them out for another repository.
-        reason = "git runs what the settings of a repository in this folder name"
+    if command.unclear is None and names_other_repositories(command.words) and any(map(_is_repository, inside)):
+        # Git leaves out the settings that we give to it, which protect from planted ones, for another repository.
+        reason = "git takes files from another repository, or runs what its settings name"
         run = msgspec.structs.replace(run, unclear=reason, command=msgspec.structs.replace(command, unclear=reason))
     yield run
     kinds: tuple[EffectKind, ...] = ("read",) if use == "read" else ("read", "write")
@@ -431,9 +431,10 @@ def _argument_effects(
 
 
 def _is_repository(path: ResolvedPath) -> bool:
-    """Tell whether git would take this folder for a repository without a `.git`, which anybody may have written."""
+    """Tell whether git would take this folder for another repository than the workspace's own."""
     real = path.real or path.given
-    return os.path.lexists(os.path.join(real, "HEAD")) and os.path.lexists(os.path.join(real, "objects"))
+    has = {name: os.path.lexists(os.path.join(real, name)) for name in ("HEAD", "objects", ".git")}
+    return (has["HEAD"] and has["objects"]) or (has[".git"] and path.inside != ".")
 
 
 def _argument_paths(command: ShellCommand) -> Iterator[tuple[str, str]]:

@@ -118,6 +118,7 @@ class _Git(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reads: dict[str, int]
     scopes: frozenset[str]
     words: dict[str, frozenset[str]]
+    sources: dict[str, frozenset[str]]
     short: dict[str, str]
 
 
@@ -519,6 +520,10 @@ def _is_option(option: str, text: str) -> bool:
     return text.startswith("-") and not text.startswith("--") and option[1] in text
 
 
+_OTHER_REPOSITORY: Final = "takes files from another repository, or runs what its settings name"
+_REMOTE_NAME: Final = re.compile(r"\w[\w-]*")
+
+
 def _git(arguments: Sequence[str]) -> str | None:
     git = tables().git
     index = 0
@@ -548,8 +553,12 @@ def _git(arguments: Sequence[str]) -> str | None:
         return f"git {command} may run another program"
     if any("ext::" in text or "fd::" in text for text in rest):
         return "git may run another program for this address"
-    if command in git.transports and _names_local_repository(rest):
-        return f"git {command} runs what the settings of a repository in this folder name"
+    if not git.sources.get(command, frozenset()).isdisjoint(rest):
+        return f"git {command} names another repository, whose files git takes as they are"
+    if command in git.transports and any(text.startswith(("./", "../", "/", "~")) for text in rest[1:]):
+        return f"git {command} {_OTHER_REPOSITORY}"
+    if command in ("fetch", "pull") and any(":" in text for text in rest) and not _fetches_from_remote(rest[1:]):
+        return f"git {command} {_OTHER_REPOSITORY}"
     short = set(git.short.get(command, ""))
     for text in rest[1:]:
         if text.startswith("-") and not text.startswith("--") and not short.isdisjoint(text):
@@ -557,13 +566,14 @@ def _git(arguments: Sequence[str]) -> str | None:
     return _telling_option("git", rest[1:])
 
 
-def _names_local_repository(words: Sequence[str]) -> bool:
-    """Tell whether the words certainly name a repository on this machine; a mere name may be one or a remote's."""
-    match words:
-        case ["remote", "add" | "set-url", *_, address] if ":" not in address:
-            return True  # its name says nothing later, when git uses it
-        case _:
-            return any(text.startswith(("./", "../", "/", "~")) for text in words[1:])
+def _fetches_from_remote(arguments: Sequence[str]) -> bool:
+    """Tell whether the first argument is the name of a remote, so that `a:b` after it names branches and no host."""
+    return bool(_REMOTE_NAME.fullmatch(arguments[0])) and not any(text.startswith("--mul") for text in arguments)
+
+
+def names_other_repositories(words: Sequence[str]) -> bool:
+    """Tell whether a word of this command may name another repository: a folder, where no remote has that name."""
+    return program_name(words[0]) == "git" and not tables().git.transports.isdisjoint(words[1:])
 
 
 def _only_reads_config(arguments: Sequence[str]) -> bool:
