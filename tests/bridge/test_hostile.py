@@ -230,6 +230,20 @@ async def test_searches_of_any_kind_are_answered(server: RealServer, tmp_path: P
         assert (await talk.call("search", text="stream"))["hits"]
 
 
+@pytest.mark.usefixtures("unhurried")
+async def test_a_search_says_whether_there_are_more_matches(server: RealServer, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        view = await talk.follow(session_id)
+        for number in range(2):
+            await talk.call("session.prompt", session_id=session_id, text=f"hello walrus {number}")
+        await talk.wait_for(view, lambda view: view.settled and len(view.rows("runs")) == 2)
+        found = await talk.call("search", text="walrus", kinds=["user"], limit=1)
+        assert (len(found["hits"]), found["is_cut"]) == (1, True)
+        found = await talk.call("search", text="walrus", kinds=["user"], limit=2)
+        assert (len(found["hits"]), found["is_cut"]) == (2, False)
+
+
 # -- sessions
 
 

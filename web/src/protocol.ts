@@ -1037,8 +1037,10 @@ export interface SearchHit {
   marks: readonly (readonly [number, number])[];
 }
 
+/** The best matches first. `is_cut`: there are more than these. */
 export interface SearchHits {
   hits: readonly SearchHit[];
+  is_cut: boolean;
 }
 
 /** Token counts and cost of some runs. `reported`: for how many of the runs each figure was reported. */

@@ -215,7 +215,10 @@ class SearchHit(Model, frozen=True, kw_only=True):
 
 
 class SearchHits(Model, frozen=True, kw_only=True):
+    """The best matches first. `is_cut`: there are more than these."""
+
     hits: tuple[SearchHit, ...]
+    is_cut: bool = False
 
 
 class UsageSum(Model, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ import { useMinutes } from "../ui/useMinute";
 import type { SessionItem } from "../protocol";
 import { SessionRow } from "./SessionRow";
 import { filterSessions } from "./named";
-import { formatAge, baseName, plural, sessionTitle } from "../ui/format";
-import { splitByMarks } from "./snippet";
+import { formatAge, baseName, sessionTitle } from "../ui/format";
+import { describeMatches, splitByMarks } from "./snippet";
 import { useSearch } from "./useSearch";
 
 const MAX_NAMED = 8;
@@ -49,9 +49,7 @@ function TextMatches({ text, now }: { text: string; now: number }) {
       return (
         <section aria-label="Matches in messages">
           <h2 className="list-title" role="status">
-            {searched.hits.length === 0
-              ? "No matches in messages"
-              : `${plural(searched.hits.length, "match", "matches")} in messages`}
+            {describeMatches(searched.hits.length, searched.isCut)}
           </h2>
           <ul>
             {searched.hits.map((hit) => (
@@ -70,6 +68,7 @@ function TextMatches({ text, now }: { text: string; now: number }) {
               </li>
             ))}
           </ul>
+          {searched.isCut && <p className="list-note">There are more matches. Add a word to narrow the search.</p>}
         </section>
       );
   }

@@ -1,4 +1,6 @@
-// A snippet with the places that matched in it.
+// The matches of a search: how many, and a snippet with the places that matched in it.
+
+import { plural } from "../ui/format";
 
 export interface SnippetPart {
   readonly text: string;
@@ -17,4 +19,10 @@ export function splitByMarks(snippet: string, marks: readonly (readonly [number,
   }
   if (at < snippet.length) pieces.push({ text: snippet.slice(at), isMatch: false });
   return pieces;
+}
+
+/** The title above the matches. `isCut`: there are more than these. */
+export function describeMatches(count: number, isCut: boolean): string {
+  if (count === 0) return "No matches in messages";
+  return `${isCut ? "The best " : ""}${plural(count, "match", "matches")} in messages`;
 }

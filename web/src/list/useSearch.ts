@@ -8,7 +8,7 @@ const DEBOUNCE_MS = 180; // ms after the last key
 export type SearchState =
   | { kind: "none" }
   | { kind: "searching" }
-  | { kind: "found"; hits: readonly SearchHit[] }
+  | { kind: "found"; hits: readonly SearchHit[]; isCut: boolean }
   | { kind: "failed"; why: string };
 
 /** Searches for the text a moment after the last key. */
@@ -28,7 +28,7 @@ export function useSearch(text: string): SearchState {
     setSearched((before) => (before.kind === "found" ? before : { kind: "searching" }));
     const timer = setTimeout(() => {
       ask("search", { text: words, limit: 30 }).then(
-        ({ hits }) => update({ kind: "found", hits }),
+        ({ hits, is_cut }) => update({ kind: "found", hits, isCut: is_cut }),
         (problem: Error) => update({ kind: "failed", why: problem.message }),
       );
     }, DEBOUNCE_MS);

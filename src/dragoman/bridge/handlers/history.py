@@ -35,7 +35,8 @@ async def search(services: Services, request: requests.Search, caller: Caller) -
         limit=min(max(request.limit, 1), 200),
     )
     hits = []
-    for hit in await services.journal.search(query):
+    matches = await services.journal.search(query)
+    for hit in matches:
         item = services.listing.item(hit.session_id)
         if item is not None:
             hits.append(
@@ -48,7 +49,7 @@ async def search(services: Services, request: requests.Search, caller: Caller) -
                     marks=tuple((begin, end) for begin, end in hit.marks),
                 )
             )
-    return results.SearchHits(hits=tuple(hits))
+    return results.SearchHits(hits=tuple(hits), is_cut=matches.is_cut)
 
 
 @handles(requests.UsageQuery)
