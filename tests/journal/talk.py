@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dragoman.journal import maintenance
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.entry import Cursor, Entry, Origin, entry_kind, stored_frame
 from dragoman.journal.protocols import Connection, Journal, Process
@@ -64,6 +65,15 @@ class Talk:
         talk = cls(journal, session, connection, epoch=epoch, secrets=secrets)
         talk.time = time
         talk.note(journal_notes.SessionOpened(agent=agent, cwd=cwd, agent_session_id=f"agent's {session}"))
+        return talk
+
+    @classmethod
+    async def resume(cls, journal: Journal, session: str = "s1", *, connection: str) -> Talk:
+        """Go on with a session that the journal has, on another connection."""
+        await register_c1(journal, connection)
+        talk = cls(journal, session, connection)
+        talk.record = await maintenance.load_record(journal, session)
+        talk.recorder.add_session(talk.record)
         return talk
 
     # -- frames

@@ -376,15 +376,30 @@ async def test_a_loaded_record_continues_where_it_was(journal: Journal) -> None:
     talk.turn("first", "one", "two")
     talk.say("un")
     await talk.commit()
-    again = await Talk.begin(journal, connection="another")
-    again.record = await maintenance.load_record(journal, "s1")
-    again.recorder.add_session(again.record)
+    again = await Talk.resume(journal, connection="another")
     again.say("finished")
     again.turn("second", "three")
     await again.commit()
     rows = await journal.stored_rows("s1")
     assert [one.text for one in rows.messages] == ["first", "onetwo", "unfinished", "second", "three"]
     assert len({one.id for one in rows.messages}) == 5
+    assert await maintenance.verify(journal) == []
+
+
+async def test_rows_that_lack_frames_stay_stale_when_more_are_added(journal: Journal) -> None:
+    """Another process may add to a session between frames that came without rows and the rebuild of the rows."""
+    talk = await Talk.begin(journal)
+    talk.turn("first", "one")
+    talk.say("half ")
+    await talk.commit()
+    await register_c1(journal, "another")
+    await journal.append([entry(1, "done", connection="another")])
+    other = await Talk.resume(journal, connection="of another process")
+    other.turn("second", "two")
+    await other.commit()
+    assert await journal.stale_sessions() == ["s1"]
+    assert [one.text for one in (await journal.rows("s1")).messages] == ["first", "one", "half done", "second", "two"]
+    assert len(await journal.search(query("done"))) == 1
     assert await maintenance.verify(journal) == []
 
 

@@ -117,8 +117,7 @@ class Readers(RuleBasedStateMachine):
             record = self.run(maintenance.load_record(self.journal, session))
             for one in entries:
                 record.add(one, read_message(one))
-            if session not in self.run(self.journal.stale_sessions()):
-                changes = [record.take()]
+            changes = [record.take()]
         cursor = self.run(self.journal.append(entries, changes))
         self.n += count
         self.log.extend(entries)

@@ -265,18 +265,19 @@ class Broadcaster:
                 self._wake_frame_followers(session_id)
         for change in changes:
             try:
-                self._publish_commit(entries, change)
+                self._publish_commit(change)
             except Exception:  # the session that committed it must go on
                 logger.exception("a commit of session %s could not be sent to its followers", change.session_id)
 
-    def _publish_commit(self, entries: Sequence[Entry], change: RowChanges) -> None:
+    def _publish_commit(self, change: RowChanges) -> None:
         self._positions[change.session_id] = change.position
         self._update_listing(change)
         broadcast = self._broadcasts.get(change.session_id)
         if broadcast is None:
             return
-        before = change.position - sum([entry.session_id == change.session_id for entry in entries])
-        if broadcast.foreign is not None or broadcast.misses(before):  # another process had it, now this one has
+        if broadcast.foreign is not None or broadcast.misses(
+            change.previous_position
+        ):  # another process had it, now this one has
             broadcast.foreign = None
             broadcast.reset()
         self._publish(broadcast, change)

@@ -216,7 +216,10 @@ class SearchDocument(msgspec.Struct, frozen=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True):
-    """The changes of rows by the frames up to `position`, since the last changes were taken."""
+    """The changes of rows by the frames after `previous_position`, up to `position`.
+
+    They say nothing about earlier frames: on rows that lack some of these, the result is stale.
+    """
 
     session_id: str
     position: int  # frames of the session so far
@@ -224,6 +227,7 @@ class RowChanges(msgspec.Struct, frozen=True):
     removed: Sequence[tuple[str, str]] = ()  # table and key
     parts: Sequence[MessagePart] = ()
     documents: Sequence[SearchDocument] = ()  # texts that became searchable
+    previous_position: int = 0
 
 
 class RowStore:

@@ -82,6 +82,7 @@ class SessionRecord:
         self._updated = 0.0
         self._tombstone: Tombstone | None = None
         self._taken_messages = 0  # messages that `take` has returned
+        self._taken_position = 0  # the position when it did
         self._running: dict[str, rows.Run] = {}
         self._model: str | None = None  # the one that was set when the last run ended
         self._messages: tuple[MessageTokens, ...] = ()  # of the last run that ended
@@ -164,7 +165,7 @@ class SessionRecord:
     def drop_changes(self) -> None:
         """Drop the changes since the last call: the journal has them. Provisional frames go on waiting."""
         self._first_prompt()  # the caller may drop the text of messages now
-        self._taken_messages = len(self.fold.messages)
+        self._taken_messages, self._taken_position = len(self.fold.messages), self.position
         self._begin()
 
     def take(self, *, are_more_expected: bool = False) -> RowChanges:
@@ -191,7 +192,9 @@ class SessionRecord:
         if self._state_changed:
             puts.append(self._state())
         puts.append(self._tombstone or self.session())
-        changes = RowChanges(self.session_id, self.position, puts, list(self._removed), parts, self._documents)
+        removed, previous_position = list(self._removed), self._taken_position
+        changes = RowChanges(self.session_id, self.position, puts, removed, parts, self._documents, previous_position)
+        self._taken_position = self.position
         self._begin()
         return changes
 

@@ -44,7 +44,24 @@ def encode_rows(changes: RowChanges) -> list[list[Any]]:
 def apply_changes(
     connection: sqlite3.Connection, session_key: int, changes: RowChanges, encoded: Sequence[list[Any]]
 ) -> None:
-    """Store the changes. `encoded` comes from `encode_rows`."""
+    """Store the changes. `encoded` comes from `encode_rows`.
+
+    Not on rows that lack earlier frames or are of another version: these stay stale, and are rebuilt when read.
+    """
+    for row in changes.puts:
+        if isinstance(row, Receipt):
+            connection.execute(
+                "UPDATE inbox SET outcome = ?, detail = ?, done_at = ?"
+                " WHERE command_id = ? AND session_id = ? AND outcome IS NULL",
+                (row.outcome, row.detail, row.time, row.id, changes.session_id),
+            )
+    is_continued = connection.execute(
+        "UPDATE session_keys SET folded_count = ?1, rows_version = ?2"
+        " WHERE key = ?3 AND folded_count = ?4 AND (rows_version = ?2 OR folded_count = 0)",
+        (changes.position, ROWS_VERSION, session_key, changes.previous_position),
+    )
+    if not is_continued.rowcount:
+        return
     for table, key in changes.removed:
         connection.execute(
             f'DELETE FROM "{table}" WHERE session_key = ? AND row_key = ?',  # noqa: S608 (names of our own)
@@ -61,12 +78,6 @@ def apply_changes(
                 "DELETE FROM message_parts WHERE session_key = ? AND message_id = ?", (session_key, row.id)
             )
             texts[row.id] = row.text
-        elif isinstance(row, Receipt):
-            connection.execute(
-                "UPDATE inbox SET outcome = ?, detail = ?, done_at = ?"
-                " WHERE command_id = ? AND session_id = ? AND outcome IS NULL",
-                (row.outcome, row.detail, row.time, row.id, changes.session_id),
-            )
     for part in changes.parts:
         blocks = msgspec.json.encode(part.blocks) if part.blocks else None
         connection.execute(
@@ -79,10 +90,6 @@ def apply_changes(
         )
         text = document.text if document.text is not None else texts[document.row_id]
         connection.execute("INSERT INTO search_index(rowid, text) VALUES(?, ?)", (inserted.lastrowid, text + END_MARK))
-    connection.execute(
-        "UPDATE session_keys SET folded_count = ?, rows_version = ? WHERE key = ?",
-        (changes.position, ROWS_VERSION, session_key),
-    )
 
 
 def delete_rows(connection: sqlite3.Connection, session_key: int) -> None:
