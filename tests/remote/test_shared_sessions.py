@@ -11,10 +11,19 @@ import pytest
 from dragoman import PermissionRequest, Question, events
 from dragoman.errors import SessionBusy
 from dragoman.host.question.question import QuestionAnswer
+from dragoman.journal.protocols import Journal
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.protocol.messages import FramesUpdate
+from dragoman.protocol.models import Frame
 from dragoman.record import rows
 from dragoman.record.events import Event
 from dragoman.remote.client import Client
+from dragoman.translate.discover import Transcript as TranscriptFile
+from dragoman.translate.ingest.dedup import imported_session_id
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import AT_REST_S
 from remote.real_server import RealServer
+from translate.claude_talk import SESSION, Transcript
 
 TIMEOUT_S = 30.0
 
@@ -242,3 +251,67 @@ async def test_settings_are_seen_when_they_are_set(client: Client, folder: Path)
             assert now.current == other
         await session.restart(reload=True)
         assert (await session.run("hello")).status == "success"
+
+
+# -- transcripts that another process imports
+
+
+def written(path: Path, transcript: Transcript) -> float:
+    """Write the transcript; return the time of the file."""
+    path.write_bytes(b"\n".join(transcript.lines) + b"\n")
+    return path.stat().st_mtime
+
+
+async def import_transcript(journal: Journal, path: Path, transcript: Transcript, *, at_rest: bool) -> None:
+    now = written(path, transcript) + (2 * AT_REST_S if at_rest else 0.0)
+    report = await Importer(journal, clock=lambda: now).import_file(TranscriptFile("claude", path, 1, 1.0))
+    assert report.frames
+
+
+async def test_a_run_that_was_taken_to_be_over_goes_on_for_a_client(
+    server: RealServer, client: Client, tmp_path: Path
+) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "make"})
+    path = tmp_path / f"{SESSION}.jsonl"
+    heard = Heard()
+    session_id = imported_session_id("claude", SESSION)
+    async with asyncio.timeout(TIMEOUT_S), await SqliteJournal.open(server.home / "journal.db") as journal:
+        await import_transcript(journal, path, transcript, at_rest=False)
+        async with client.session(session_id, on_event=heard) as session:
+            (run,) = session.fold.runs.values()
+            assert run.status == "running"
+            for number in range(2):
+                await import_transcript(journal, path, transcript, at_rest=True)
+                await heard.completed(run.id)
+                assert [one.status for one in session.fold.runs.values()] == ["interrupted"]
+                heard.events.clear()
+                transcript.result("done")
+                transcript.call("Bash", {"command": "make test"}, f"toolu_{number}", id=f"msg_{number}")
+                await import_transcript(journal, path, transcript, at_rest=False)
+                await heard.until(lambda event: isinstance(event, events.ToolCall))
+                assert [one.status for one in session.fold.runs.values()] == ["running"]
+                assert not any(isinstance(event, events.RunCompleted) for event in heard.events)
+            transcript.text("Built.", id="msg_end")
+            await import_transcript(journal, path, transcript, at_rest=False)
+            await heard.completed(run.id)
+            (run,) = session.fold.runs.values()
+            assert [run] == list((await journal.rows(session_id)).runs)
+            assert run.status == "success"
+            titles = [event.title for event in heard.events if isinstance(event, events.ToolCall)]
+            assert titles == ["make test"]  # of what came since; nothing is reported twice
+            async with server.client() as other, other.session(session_id) as attached:
+                assert list(attached.fold.runs.values()) == [run]
+                assert [message.text for message in attached.fold.messages] == [
+                    message.text for message in session.fold.messages
+                ]
+
+
+async def test_an_update_of_an_earlier_subscription_is_left_out(client: Client, folder: Path) -> None:
+    async with asyncio.timeout(TIMEOUT_S), client.open_session("demo", cwd=folder) as session:
+        await session.run("hello")
+        cursor, count = session.cursor, session.frames
+        stray = Frame(cursor="x", connection_id="c", n=9, at=1.0, origin="agent", kind="hidden", frame="")
+        session.on_frames(FramesUpdate(id=session.id, after="before", cursor="x", frames=(stray,)))
+        assert (session.cursor, session.frames) == (cursor, count)

@@ -725,12 +725,15 @@ export interface SessionUpdate {
 /**
  * Frames in place of rows, for a subscription with `frames`. The first one comes at once, even when it is empty.
  *
- * `state` is present when it changed since the last update; it belongs to the last of these frames.
+ * `state` is present when it changed since the last update; it belongs to the last of these frames. An update whose
+ * `after` is not the cursor of the last one belongs to an earlier subscription: the client leaves it out.
  */
 export interface FramesUpdate {
   type: "update";
   stream: "session";
   id: string;
+  /** the cursor that it continues from; None at the beginning of the session */
+  after: string | null;
   cursor: string;
   frames: readonly Frame[];
   state: SessionState | null;

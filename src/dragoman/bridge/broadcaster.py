@@ -234,9 +234,9 @@ class Broadcaster:
                     last_state = state or last_state
                     announced, more = more, len(page.entries) == PAGE_ENTRIES
                     deleted = bool(page.entries) and notes.is_tombstone(page.entries[-1])
-                    after = page.cursor
+                    before, after = after, page.cursor
                     if announced or page.entries or new_state is not None:
-                        data = _encode(_frames(session_id, page, new_state, more=more))
+                        data = _encode(_frames(session_id, before, page, new_state, more=more))
                         yield StreamMessage("update", page.cursor, data)
                         del data
                     del page  # a waiting follower keeps nothing of what was sent
@@ -423,9 +423,12 @@ def _deleted(session_id: str) -> StreamMessage:
     )
 
 
-def _frames(session_id: str, page: Page, state: SessionState | None, *, more: bool = False) -> FramesUpdate:
+def _frames(
+    session_id: str, after: Cursor | None, page: Page, state: SessionState | None, *, more: bool
+) -> FramesUpdate:
     return FramesUpdate(
         id=session_id,
+        after=after,
         cursor=page.cursor,
         frames=tuple([_frame(entry, page.cursor_at(index)) for index, entry in enumerate(page.entries)]),
         state=state,

@@ -145,11 +145,13 @@ class SessionUpdate(Model, tag_field="type", tag="update", frozen=True, kw_only=
 class FramesUpdate(Model, tag_field="type", tag="update", frozen=True, kw_only=True):
     """Frames in place of rows, for a subscription with `frames`. The first one comes at once, even when it is empty.
 
-    `state` is present when it changed since the last update; it belongs to the last of these frames.
+    `state` is present when it changed since the last update; it belongs to the last of these frames. An update whose
+    `after` is not the cursor of the last one belongs to an earlier subscription: the client leaves it out.
     """
 
     stream: Literal["session"] = "session"
     id: str
+    after: str | None = None  # the cursor that it continues from; None at the beginning of the session
     cursor: str
     frames: tuple[Frame, ...]
     state: SessionState | None = None

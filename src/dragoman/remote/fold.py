@@ -50,6 +50,11 @@ class RemoteFold:
         """The agent waits for the answer to a request to its host."""
         return bool(self._unanswered)
 
+    @property
+    def is_outdated(self) -> bool:
+        """A transcript goes on after its end was taken for that of a run: the session has to be folded again."""
+        return self._record.is_outdated
+
     def session(self) -> Session:
         """The session's own row."""
         return self._record.session()
@@ -79,6 +84,14 @@ class RemoteFold:
         note = notes.read(message) if is_note and isinstance(message, Notification) else None
         return FoldedFrame(message, frame.at, facts, run_id, note)
 
+    def fold_provisional(self) -> list[FoldedFrame]:
+        """Fold the provisional frames at the end, because no more frames follow for now."""
+        run_id = self.fold.runs.current_id
+        return [
+            FoldedFrame(read_message(entry), entry.at, facts, run_id, None)
+            for entry, facts in self._record.fold_provisional()
+        ]
+
     def drop_changes(self) -> None:
         """Drop the changes that a journal would store: there is none here."""
-        self._record.take()
+        self._record.drop_changes()

@@ -31,7 +31,7 @@ from dragoman.journal import notes
 from dragoman.journal.errors import FILE_ERROR_NAMES
 from dragoman.protocol import requests
 from dragoman.protocol.messages import FramesUpdate
-from dragoman.protocol.models import SessionState
+from dragoman.protocol.models import Frame, SessionState
 from dragoman.record import facts, rows
 from dragoman.record.events import Event, event_from_fact
 from dragoman.record.fold import SessionFold
@@ -85,6 +85,7 @@ class RemoteSession:
         self._owned = owned
         self._is_replaying = history
         self._remote_fold = RemoteFold(session_id)
+        self._next_fold: RemoteFold | None = None  # of the same frames, if the other one is outdated
         self._callbacks = Callbacks(
             on_permission,
             on_question,
@@ -272,17 +273,25 @@ class RemoteSession:
     # -- messages of the server
 
     def on_frames(self, update: FramesUpdate) -> None:
-        if self._paused:
-            return  # it is sent again when reading goes on
+        if self._paused or update.after != self.cursor:
+            return  # of an earlier subscription; it is sent again when reading goes on
         self.cursor = update.cursor
         if update.state is not None:
             self._state = update.state
         for frame in update.frames:
+            if self._next_fold is not None:
+                self._catch_up(self._next_fold, frame)
+                continue
             folded = self._remote_fold.add(frame)
+            if self._remote_fold.is_outdated:
+                self._fold_again()
+                return
             if folded is not None:
                 self._publish(folded)
-        self._remote_fold.drop_changes()
+        (self._next_fold or self._remote_fold).drop_changes()
         if not update.more:
+            for folded in self._remote_fold.fold_provisional():
+                self._publish(folded)
             if not self._ready.is_set():
                 self._finish_replay()
             self._callbacks.call_pending()
@@ -293,11 +302,28 @@ class RemoteSession:
             self._paused = True
             self._connection.unfollow(self.id)
 
+    def _fold_again(self) -> None:
+        """Read the session from its beginning: the run that seemed to be over goes on."""
+        self._next_fold, self.cursor = RemoteFold(self.id), None
+        self._connection.unfollow(self.id)
+        self._connection.follow(self.id, self)
+
+    def _catch_up(self, fold: RemoteFold, frame: Frame) -> None:
+        """Fold a frame again that was published before; after the last of them, the new fold replaces the old one."""
+        fold.add(frame)
+        if fold.count == self._remote_fold.count - 1:  # the last one of the old fold showed that it is outdated
+            self._remote_fold, self._next_fold = fold, None
+            self._follow_current_run()
+
     def _finish_replay(self) -> None:
         self._is_replaying = False
+        self._follow_current_run()
+        self._ready.set()
+
+    def _follow_current_run(self) -> None:
+        """Take note of the run that goes on, so that its end is reported."""
         if self.fold.runs.current_id is not None:
             self._current_run(self.fold.runs.current_id)
-        self._ready.set()
 
     def _current_run(self, run_id: str) -> Run:
         """A run that goes on: ours, or one that another client began."""
