@@ -702,3 +702,7 @@ def test_times_are_relative(seconds: int, words: str) -> None:
 
 def test_after_a_week_the_day_is_shown() -> None:
     assert how_long_ago(NOON - 8 * 86_400, NOON) == when(NOON - 8 * 86_400).split()[0]
+
+
+def test_a_time_that_no_transcript_has_is_unknown() -> None:
+    assert how_long_ago(0.0, NOON) == when(0.0) == "unknown"

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.journal import maintenance
 from dragoman.journal.entry import (
-    CONNECTION_PREFIX,
+    TRANSCRIPT_PREFIX,
     Entry,
     mark_provisional,
     provisional_group,
@@ -19,7 +19,7 @@ from dragoman.journal.entry import (
 from dragoman.journal.rows import SessionRows
 from dragoman.journal.session_record import SessionRecord
 
-TRANSCRIPT = f"{CONNECTION_PREFIX}1"
+TRANSCRIPT = f"{TRANSCRIPT_PREFIX}1"
 
 
 class Frames:

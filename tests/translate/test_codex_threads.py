@@ -28,6 +28,18 @@ def test_a_thread_that_was_rolled_back_keeps_its_title_and_has_a_notice() -> Non
     ]
 
 
+def test_a_file_that_continues_another_does_not_count_its_tokens() -> None:
+    transcript = Transcript(history_base={"thread_id": THREAD, "end_ordinal_exclusive": 6, "end_byte_offset": 1300})
+    transcript.started()
+    transcript.prompt("Instead")
+    transcript.tokens(1000, 100)
+    transcript.tokens(1200, 200)
+    transcript.ended()
+    (run,) = folds(transcript.frames())[THREAD].runs.values()
+    assert run.usage is not None
+    assert run.usage.total_tokens == 300
+
+
 @pytest.mark.parametrize(
     ("reported", "title"),
     [

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,7 +38,7 @@ from dragoman.translate.discover import detect_provider, find_transcripts, trans
 from dragoman.translate.ingest import importer
 from dragoman.translate.ingest.dedup import RAN_HERE, SESSION_DELETED, SESSION_OPEN, imported_session_id
 from dragoman.translate.ingest.file_import import NO_CONVERSATION, QUIET_S, FileImport
-from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT, Commits, Importer
+from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT, Commits, Importer, summarize_import
 from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, is_at_work, summarize
 from dragoman.wire.messages import Notification
 
@@ -941,6 +942,41 @@ async def test_a_session_resumed_under_another_id_shows_all_and_counts_once(jour
     summaries = await journal.summaries([session.id for session in sessions])
     whole = sum_usage(usage_of_sessions(sessions, summaries, cumulative_agents=()))
     assert (whole.runs, whole.figures["input_tokens"]) == (3, 5 * 10)
+
+
+async def _tokens_in_usage(journal: Journal) -> tuple[int, int, int]:
+    sessions = await journal.sessions()
+    summaries = await journal.summaries([session.id for session in sessions])
+    figures = sum_usage(usage_of_sessions(sessions, summaries, cumulative_agents=())).figures
+    return figures["input_tokens"] or 0, figures["cached_tokens"] or 0, figures["output_tokens"] or 0
+
+
+@pytest.mark.parametrize("order", list(permutations(["half", "whole", "fork", "fork of fork"])))
+async def test_a_summary_has_the_tokens_by_which_the_usage_has_grown(
+    journal: Journal, tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    whole, fork, second_fork = _talk("Go", "On"), _talk("Go", "On"), _talk("Go", "On")
+    for talk, number in ((fork, 0), (second_fork, 0), (second_fork, 1)):
+        talk.user(f"More {number}")
+        talk.text("Gone.", id=f"msg_more_{number}")
+    files = {  # the first half ends within a run
+        "half": (SESSION, whole.lines[: len(whole.lines) // 2 + 2]),
+        "whole": (SESSION, whole.lines),
+        "fork": ("22222222-2222-3333-4444-555555555555", fork.lines),
+        "fork of fork": ("33333333-2222-3333-4444-555555555555", second_fork.lines),
+    }
+    before = (0, 0, 0)
+    for number, name in enumerate(order):
+        session_id, lines = files[name]
+        path = _claude(tmp_path / str(number), lines, f"{session_id}.jsonl")
+        importer = Importer(journal, clock=lambda: time.time() + 2 * AT_REST_S)
+        done = await summarize_import(journal, [await importer.import_file(one) for one in transcripts_at([path])])
+        amounts = done.amounts
+        reported = (amounts.input_tokens, amounts.cached_tokens, amounts.output_tokens)
+        after = await _tokens_in_usage(journal)
+        assert reported == tuple(now - then for now, then in zip(after, before, strict=True)), name
+        before = after
+    assert before[0] == 10 * 6
 
 
 async def test_a_sub_agent_without_a_parent_is_kept_out_of_lists(journal: Journal, tmp_path: Path) -> None:

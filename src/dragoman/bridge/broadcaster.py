@@ -403,7 +403,7 @@ class Broadcaster:
                 continue
             foreign.cursor = page.cursor
             self._apply_foreign(broadcast, foreign, foreign.record.take(are_more_expected=True), known is not None)
-        if foreign.record.provisional_frames:
+        if foreign.record.provisional:
             self._apply_foreign(broadcast, foreign, foreign.record.take(), known is not None)
         if known is None and self._positions.get(broadcast.session_id, 0) <= foreign.record.position:
             broadcast.foreign = foreign

@@ -283,13 +283,20 @@ def _console(columns: int) -> Console:
     )
 
 
+UNKNOWN_TIME: Final = "unknown"
+
+
 def when(at: float) -> str:
-    """Format a time, in seconds since the epoch, as a local day and minute."""
+    """Format a time, in seconds since the epoch, as a local day and minute; 0 is an unknown time."""
+    if not at:
+        return UNKNOWN_TIME
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def how_long_ago(at: float, now: float) -> str:
-    """Format a time as people say it: "5 min ago"; the day, where it was more than a week ago."""
+    """Format a time as people say it: "5 min ago"; the day, where it was more than a week ago. 0 is an unknown time."""
+    if not at:
+        return UNKNOWN_TIME
     seconds = max(0.0, now - at)
     if seconds < 60:
         return "just now"

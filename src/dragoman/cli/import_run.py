@@ -48,8 +48,7 @@ async def run_import(
     if not paths and not yes and not confirm(question, action="import"):
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    files = await _import_all(transcripts, process)
-    done = translate.summarize(files)
+    files, done = await _import_all(transcripts, process)
     if as_json:
         print_json(done)
     else:
@@ -93,12 +92,16 @@ def _none_found(provider: str | None) -> str:
     return f"No {' or '.join(names)} transcripts found in {', '.join(folders)}. Name another folder as PATH."
 
 
-async def _import_all(transcripts: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
+async def _import_all(
+    transcripts: Sequence[Transcript], process: Popen[bytes] | None
+) -> tuple[list[ImportedFile], ImportSummary]:
     total_bytes = sum(transcript.size for transcript in transcripts)
     with _ImportProgress(len(transcripts), total_bytes) as view:
         try:
             async with await open_journal(journal_file().parent) as journal:
-                return await translate.Importer(journal).import_all(transcripts, view.within, view.done, process)
+                importer = translate.Importer(journal)
+                files = await importer.import_all(transcripts, view.within, view.done, process)
+                return files, await translate.summarize_import(journal, files)
         except asyncio.CancelledError:
             view.stop()
             note("Stopped. Run the same command again to continue.")

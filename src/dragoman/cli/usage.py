@@ -61,7 +61,12 @@ _HEADS: Final = {
 
 # Columns that are left out where there is little room: each is a part of another figure.
 _EXPENDABLE: Final = ("thought", "cached", "total")
-_UNKNOWN: Final = {"day": "?", "agent": "unknown agent", "model": "model not reported", "workspace": "unknown folder"}
+_UNKNOWN: Final = {
+    "day": "unknown day",
+    "agent": "unknown agent",
+    "model": "model not reported",
+    "workspace": "unknown folder",
+}
 _AT_LEAST: Final = "+"  # some runs did not report it: it is at least so much
 
 

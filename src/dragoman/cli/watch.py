@@ -75,7 +75,7 @@ class WatchLines:
         if session_id != self._last:
             self._last = session_id
             yield one_line(self._titles.get(session_id, session_id), self._width)
-        clock = datetime.fromtimestamp(entry.at).astimezone().strftime("%H:%M:%S")
+        clock = datetime.fromtimestamp(entry.at).astimezone().strftime("%H:%M:%S") if entry.at else "--:--:--"
         yield f"  {clock} {one_line(text, self._width - len(clock) - 3)}"
 
     def _text(self, session_id: str, message: Message) -> str | None:

@@ -35,7 +35,7 @@ ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
 Cursor: TypeAlias = str
 
 # The ids of connections that stand for transcripts begin with this.
-CONNECTION_PREFIX: Final = "import-"
+TRANSCRIPT_PREFIX: Final = "import-"
 
 NOISE: Final = "noise"
 OVERSIZED: Final = "oversized"
@@ -161,7 +161,7 @@ def _oversized(frame: bytes) -> Message:
 
 def is_from_transcript(entry: Entry) -> bool:
     """Return True for a frame that was translated from a transcript. Other imports have frames of live sessions."""
-    return entry.origin == "import" and entry.connection_id.startswith(CONNECTION_PREFIX)
+    return entry.origin == "import" and entry.connection_id.startswith(TRANSCRIPT_PREFIX)
 
 
 # The last member of a provisional frame, with the number of its group.
@@ -178,7 +178,8 @@ def mark_provisional(frame: bytes, group: int) -> bytes:
 
 def provisional_group(entry: Entry) -> int | None:
     """Return the group of a provisional frame; None for any other frame."""
-    if not is_from_transcript(entry):
+    # Nearly all frames end with `"}`: this is called for each frame of a transcript.
+    if not entry.frame[-2:-1].isdigit() or not is_from_transcript(entry):
         return None
     match = _PROVISIONAL_MARK.search(entry.frame, max(0, len(entry.frame) - _MAX_MARK_BYTES))
     return int(match[1]) if match is not None else None

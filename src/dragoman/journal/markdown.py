@@ -298,4 +298,6 @@ def _inline(text: str) -> str:
 
 
 def _local_time(time: float) -> str:
+    if not time:
+        return "unknown time"
     return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -126,11 +126,12 @@ class SessionRecord:
         return ()
 
     def _settle_provisional(self, following: Entry) -> Sequence[Fact]:
-        """Drop the provisional frames if the transcript goes on, or fold them if the session goes on elsewhere."""
+        """Drop the provisional frames if the transcript goes on, or fold them if the session goes on elsewhere: here,
+        or in another transcript, which begins with a `session/new` of its own."""
         if following.origin == "host":  # a title, for example: it says nothing about the transcript
             return ()
         settled: Sequence[Fact] = ()
-        if is_from_transcript(following):
+        if is_from_transcript(following) and following.kind != "session/new":
             self.is_outdated = self.is_outdated or self._has_folded_provisional
             self._provisional = []
         else:
@@ -139,9 +140,14 @@ class SessionRecord:
         return settled
 
     @property
-    def provisional_frames(self) -> Sequence[bytes]:
+    def provisional(self) -> Sequence[tuple[Entry, Message]]:
         """The provisional frames that wait."""
-        return [entry.frame for _, entry, _ in self._provisional]
+        return [(entry, message) for _, entry, message in self._provisional]
+
+    @property
+    def last_messages(self) -> Sequence[MessageTokens]:
+        """The messages of the last run that ended, where a transcript has their tokens."""
+        return self._messages
 
     def fold_provisional(self) -> Sequence[tuple[Entry, Sequence[Fact]]]:
         """Fold the provisional frames that wait, because no more frames follow for now."""

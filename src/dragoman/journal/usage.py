@@ -136,7 +136,7 @@ def sum_usage_by(runs: Iterable[RunUsage], group_by: GroupBy) -> list[UsageSum]:
 def _group_key(group_by: GroupBy) -> Callable[[RunUsage], str | None]:
     match group_by:
         case "day":
-            return lambda run: datetime.fromtimestamp(run.time).astimezone().date().isoformat()
+            return lambda run: datetime.fromtimestamp(run.time).astimezone().date().isoformat() if run.time else None
         case "agent":
             return lambda run: run.agent or None
         case "model":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dragoman.translate.ingest.folder_watch import folders_at as folders_at
     from dragoman.translate.ingest.importer import Importer as Importer
     from dragoman.translate.ingest.importer import import_transcripts as import_transcripts
+    from dragoman.translate.ingest.importer import summarize_import as summarize_import
     from dragoman.translate.ingest.report import ImportedFile as ImportedFile
     from dragoman.translate.ingest.report import ImportSummary as ImportSummary
     from dragoman.translate.ingest.report import summarize as summarize
@@ -45,6 +46,7 @@ _MODULES = {
     "get_provider": "translator",
     "import_transcripts": "ingest.importer",
     "summarize": "ingest.report",
+    "summarize_import": "ingest.importer",
     "transcripts_at": "discover",
 }
 

@@ -85,7 +85,7 @@ def name_format(path: Path) -> str | None:
     )
     for record in map(_decode_object, (*_first_lines(path), _document(path))):
         for other in formats:
-            if record and other.has(record):
+            if record and other.matches(record):
                 return other.agent
     return None
 
@@ -97,7 +97,7 @@ class _OtherFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: tuple[str, ...]
     types: tuple[str, ...] = ()
 
-    def has(self, record: Mapping[str, Any]) -> bool:
+    def matches(self, record: Mapping[str, Any]) -> bool:
         if self.types and record.get("type") not in self.types:
             return False
         return all(_has_field(record, field) for field in self.fields)

@@ -79,6 +79,9 @@ class Provider(Protocol):
     def sidecar(self, path: PurePath) -> PurePath | None:
         """Return the path of a file that says more about this transcript, if the format has such files."""
 
+    def earlier_parts(self, path: Path) -> Sequence[Path]:
+        """Return the files with earlier parts of the same session, the first one first; nearly always none."""
+
     def owns(self, line: bytes) -> bool:
         """Return True if the line is a record that only this agent writes. Never raises.
 

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 
-import { sessionTitle } from "./format";
+import { formatAge, formatDateTime, sessionTitle } from "./format";
+
+test("a time that a transcript does not have is unknown", () => {
+  expect(formatAge(0, 1_800_000_000)).toBe("");
+  expect(formatDateTime(0)).toBe("unknown time");
+});
 
 test("a session is called by its title, else by the first line that was said", () => {
   expect(sessionTitle({ title: "Named", prompt: "Do it", runs: 1 })).toBe("Named");

@@ -32,8 +32,9 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The age in short: "now", "5 min", "3 h", "2 d". Both times are in seconds. */
+/** The age in short: "now", "5 min", "3 h", "2 d"; empty for 0, an unknown time. Both times are in seconds. */
 export function formatAge(time: number, now: number): string {
+  if (time === 0) return "";
   const seconds = Math.max(0, now - time);
   if (seconds < MINUTE) return "now";
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min`;
@@ -41,7 +42,9 @@ export function formatAge(time: number, now: number): string {
   return `${Math.floor(seconds / DAY)} d`;
 }
 
+/** The time in seconds as a date; 0 is an unknown time. */
 export function formatDateTime(time: number): string {
+  if (time === 0) return "unknown time";
   return new Date(time * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 

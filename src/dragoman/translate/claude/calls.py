@@ -177,7 +177,7 @@ class Calls:
         for task_id in (output.agent_id, output.background_task_id):
             if task_id is not None:
                 self._tasks[task_id] = block.tool_use_id
-        if call.name in tools.PLAN_TOOLS and not block.is_error and self._applies_to_plan(call, block, output):
+        if call.name in tools.PLAN_TOOLS and not block.is_error and self._apply_to_plan(call, block, output):
             meta = {**meta, "native": {**meta["native"], "toolUseId": call.id, "tool": call.name}}
             self._frames.update(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
         else:
@@ -194,7 +194,8 @@ class Calls:
                 self._descriptions.put(call.id, description)
         return output
 
-    def _applies_to_plan(self, call: Call, block: Block, output: Output) -> bool:
+    def _apply_to_plan(self, call: Call, block: Block, output: Output) -> bool:
+        """Return False if the plan does not show the call."""
         result_text = "".join(part.text for part in decode_blocks(block.content))
         return self._plan.apply(call.name, call.input, output, result_text)
 

@@ -189,9 +189,8 @@ class Session:
         elif len(results) < len(content):
             texts = [block for block in content if block.type != "tool_result"]
             if results and prompt_of(record, texts):
-                self.runs.progress(
-                    at, "end_turn"
-                )  # sent with an answer to a permission request: the run was not stopped
+                # Sent with an answer to a permission request: the run was not stopped.
+                self.runs.progress(at, "end_turn")
             self._handle_user_text(at, record, texts, rewound_to)
 
     def _result(self, at: float, block: Block, record: Record) -> None:

@@ -413,6 +413,9 @@ class Claude:
     def sidecar(self, path: PurePath) -> PurePath | None:
         return path.with_suffix(".meta.json") if path.name.startswith("agent-") else None
 
+    def earlier_parts(self, path: Path) -> Sequence[Path]:
+        return ()
+
     def owns(self, line: bytes) -> bool:
         try:
             sign = _decode_sign(line)

@@ -39,7 +39,12 @@ class TokenCounts:
         self._sum = Tokens()  # of single requests since then, for a count that decreased
         self._has_decreased = False
         self._has_count = False
+        self._has_base = False  # the first count includes tokens of another file
         self._context: tuple[int, int] | None = None
+
+    def skip_base(self) -> None:
+        """Leave out what is counted before the first request of this file: another file has it."""
+        self._has_base = True
 
     def settle(self) -> None:
         """Start counting from here: earlier tokens were reported, or belong to the parent thread."""
@@ -51,6 +56,9 @@ class TokenCounts:
         total, last = info.total_token_usage, info.last_token_usage
         if total is None or total == self._latest:
             return
+        if self._has_base:
+            self._has_base = False
+            self._start = self._latest = _combine(total, last or Tokens(), -1)
         if total.total_tokens < self._latest.total_tokens:
             self._has_decreased = True
         self._sum = _combine(self._sum, last or Tokens(), 1)
@@ -198,6 +206,10 @@ class Runs(RunFrames):
         """Start from a count of the parent thread, which this thread continues."""
         self._tokens.count(info)
         self._tokens.settle()
+
+    def skip_base_tokens(self) -> None:
+        """Count from the first request on: the file continues the history of another one."""
+        self._tokens.skip_base()
 
     def keep_title(self) -> None:
         """Emit no title by default: another file of the thread has it."""

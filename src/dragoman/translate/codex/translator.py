@@ -291,6 +291,8 @@ class CodexTranslator:
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
         self._session = Session(session_id, ref, meta.cwd or "", extras, name, self._out, self._scratch)
+        if records.plain(meta.history_base) is not None:
+            self._session.runs.skip_base_tokens()
         if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one of the rollback
             self._session.report_rollback(ref)
         return self._session
@@ -358,6 +360,16 @@ class Codex:
     def sidecar(self, path: PurePath) -> PurePath | None:
         """Return the path of the index of threads, which has their names."""
         return next((parent.parent / _INDEX for parent in path.parents if parent.name in _FOLDERS), None)
+
+    def earlier_parts(self, path: Path) -> Sequence[Path]:
+        """Return the files of a thread before a rollback: beside this file, or in the folders of other days."""
+        if len(ids := _UUID.findall(path.name)) < 2 or not self.reads(path):
+            return ()
+        root = next((parent for parent in path.parents if parent.name in _FOLDERS), None)
+        pattern = f"rollout-*{ids[0]}*"
+        found = path.parent.glob(pattern) if root is None else root.glob(f"**/{pattern}")
+        earlier = [other for other in found if self.reads(other) and other.name < path.name]
+        return sorted(earlier, key=lambda other: other.name)  # the names begin with the time
 
     def owns(self, line: bytes) -> bool:
         try:

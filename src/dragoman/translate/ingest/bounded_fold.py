@@ -7,7 +7,7 @@ row is then written again as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -21,6 +21,7 @@ from dragoman.record.tool_calls import ToolCalls
 from dragoman.translate.ingest.report import Amounts
 from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.wire import vocabulary as acp
+from dragoman.wire.dialect import RunEnd
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[int, rows.ToolCall]).decode
@@ -64,28 +65,11 @@ def count_amounts(fold: BoundedFold) -> Amounts:
     )
 
 
-class _Spent(msgspec.Struct, frozen=True, gc=False):
-    usage: acp.Usage | None = None
-
-
-class _Failure(msgspec.Struct, frozen=True, gc=False):
-    data: _Spent | None = None
-
-
-class _RunAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a prompt, as far as it has tokens."""
-
-    result: _Spent | None = None
-    error: _Failure | None = None
-
-
-def count_provisional(frames: Sequence[bytes]) -> Amounts:
-    """Count the tokens in the provisional frames of a session that are not folded."""
+def count_tokens(ends: Iterable[RunEnd]) -> Amounts:
+    """Count the tokens of runs that are not folded."""
     amounts = Amounts()
-    for frame in frames:
-        answer = msgspec.json.decode(frame, type=_RunAnswer)
-        spent = answer.result or (answer.error.data if answer.error is not None else None)
-        if spent is not None and (usage := spent.usage) is not None:
+    for end in ends:
+        if (usage := end.usage) is not None:
             amounts += Amounts(
                 input_tokens=usage.input_tokens,
                 cached_tokens=usage.cached_read_tokens or 0,
@@ -154,9 +138,8 @@ class BoundedToolCalls(ToolCalls):
             for agent_id, row_id in [*calls.items()]:
                 if self._rows[row_id].finished:
                     del calls[agent_id]
-                    self._earlier_ids.pop(
-                        agent_id, None
-                    )  # an earlier call of this id: from now on the id means this one
+                    # From now on the id means this call, not an earlier one.
+                    self._earlier_ids.pop(agent_id, None)
                     self._released.put(agent_id, _encode((turn, self._rows.pop(row_id))))
                     self._released_count += 1
 

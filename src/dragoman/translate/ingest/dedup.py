@@ -18,13 +18,16 @@ from typing import Final
 
 import msgspec
 
-from dragoman.journal.entry import CONNECTION_PREFIX, Cursor, Entry, provisional_group, read_message, without_mark
+from dragoman.journal.entry import Cursor, Entry, is_from_transcript, provisional_group, read_message, without_mark
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Journal
 from dragoman.journal.session_record import SessionRecord
-from dragoman.translate.ingest.bounded_fold import BoundedFold, count_amounts, count_provisional
+from dragoman.translate.ingest.bounded_fold import BoundedFold, count_amounts, count_tokens
 from dragoman.translate.scratch import Scratch, SpillingMap, digest
+from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.messages import Message, Request
+
+_dialect = dialect_for(LATEST_VERSION)
 
 # Why a session, or a whole file, is left out.
 RAN_HERE: Final = "Dragoman ran this session and recorded it"
@@ -123,7 +126,14 @@ class SessionDedup:
 
     def reset_changes(self) -> None:
         """Count what comes from here on as new."""
-        self.amounts_before = count_amounts(self.fold) + count_provisional(self.record.provisional_frames)
+        ends = [end for _, message in self.record.provisional if (end := _dialect.run_end(message)) is not None]
+        self.amounts_before = count_amounts(self.fold) + count_tokens(ends)
+        # Messages that are among these amounts and may come again: of runs that go on, or get another cost.
+        self.messages_before = {
+            message.message_id
+            for messages in (self.record.last_messages, *(end.messages for end in ends))
+            for message in messages
+        }
         self.is_new = not self.record.position
         self.has_changed = False
 
@@ -173,7 +183,7 @@ class SessionDedup:
         """
         if not self._is_continued_elsewhere or not self._has_last_frame:
             return False
-        return self.has_changed or frames != [without_mark(frame) for frame in self.record.provisional_frames]
+        return self.has_changed or frames != [without_mark(entry.frame) for entry, _ in self.record.provisional]
 
     def load_entry(self, entry: Entry) -> None:
         """Add an entry of the journal."""
@@ -195,7 +205,7 @@ class SessionDedup:
     def _was_recorded_live(self, entry: Entry) -> bool:
         """Return True if Dragoman sent or received it: here, or before the session came from another journal."""
         if entry.origin == "import":
-            return self._is_live and not entry.connection_id.startswith(CONNECTION_PREFIX)
+            return self._is_live and not is_from_transcript(entry)
         return entry.origin != "replay"
 
     def _load_exchange(self, entry: Entry, message: Message) -> None:

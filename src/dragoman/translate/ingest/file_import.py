@@ -20,6 +20,7 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, mark_provisional
+from dragoman.journal.maintenance import refresh_rows
 from dragoman.journal.protocols import Connection, Journal, TranscriptPosition
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.rows import Usage as UsageRow
@@ -32,7 +33,6 @@ from dragoman.translate.ingest.dedup import (
     refusal_for_sub_agent,
 )
 from dragoman.translate.ingest.report import AT_REST_S, Amounts, ImportedFile
-from dragoman.translate.records import valid_time
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.transcript_file import Bookmark, is_compressed, open_transcript, whole_lines
 from dragoman.translate.translator import Frame, Translator, get_provider
@@ -136,11 +136,12 @@ class FileImport(Generic[SinkT]):
         self._n = self._first_n = position.frames
         self._entries: list[Entry] = []
         self._entries_bytes = 0
-        self._messages: dict[str, MessageTokens] = {}  # of runs that ended since the last report
+        self._messages: dict[str, MessageTokens] = {}  # that are new since the last report, of runs that ended
         self._unknown: Counter[str] = Counter()
         self._last_refusal: str | None = None  # of any session
         self._unread_bytes = 0  # of a last line that is half written
         self._latest = 0.0  # the latest time in the file
+        self._last = 0.0  # the last one; 0 while the file has none
         self._translator: Translator | None = None
         self._sidecar = b""
         self._bookmark = Bookmark()
@@ -264,7 +265,7 @@ class FileImport(Generic[SinkT]):
         group = session.record.position
         for frame in frames:
             line = mark_provisional(frame.line, group)
-            self._append(session, msgspec.structs.replace(frame, line=line), "import")
+            self._append(session, self._time_of(frame), "import", frame.kind, line)
 
     async def _begin_session(self, frame: Frame) -> None:
         """Frames before the `session/new` of their session are added after it."""
@@ -335,26 +336,32 @@ class FileImport(Generic[SinkT]):
 
     def _add_entry(self, session: SessionDedup, frame: Frame, origin: Literal["import", "host"] = "import") -> None:
         at, kind, line = self._time_of(frame), frame.kind, frame.line
-        if frame.at > self._latest:
-            self._latest = frame.at
+        self._last = at
+        if at > self._latest:
+            self._latest = at
         if kind == "session/prompt" and frame.direction == "out":
             session.see_prompt(at)
         if session.has_frame(kind, line):
             return
         if kind.startswith(_NATIVE_PREFIX):
             self._unknown[msgspec.json.decode(line, type=_Unknown).params.kind] += 1
-        self._append(session, frame, origin)
+        self._append(session, at, origin, kind, line)
 
-    def _append(self, session: SessionDedup, frame: Frame, origin: Literal["import", "host"]) -> None:
+    def _append(
+        self, session: SessionDedup, at: float, origin: Literal["import", "host"], kind: str, line: bytes
+    ) -> None:
         self._n += 1
-        at, session_id = self._time_of(frame), session.record.session_id
-        entry = Entry(self.position.connection_id, session_id, self._n, at, origin, frame.kind, frame.line)
+        entry = Entry(self.position.connection_id, session.record.session_id, self._n, at, origin, kind, line)
         session.add_entry(entry)
         self._entries.append(entry)
-        self._entries_bytes += len(frame.line)
+        self._entries_bytes += len(line)
 
     def _time_of(self, frame: Frame) -> float:
-        return frame.at or valid_time(self._end.modified) or 0.0
+        """Return the frame's time, or that of the frame before; 0 if the file has had no time so far.
+
+        Not the time of the file, which changes whenever somebody writes to it or copies it.
+        """
+        return frame.at or self._last
 
     @property
     def _is_commit_full(self) -> bool:
@@ -367,7 +374,7 @@ class FileImport(Generic[SinkT]):
         loaded = self._loaded_sessions()
         touched = {native_id: session for native_id, session in loaded if session.record.session_id in session_ids}
         sessions = [*touched.values()]
-        changes = self._take_changes(sessions, is_end=end is not None)
+        changes = self._take_changes(sessions)
         if end is None:  # there is more to come
             for session in sessions:
                 session.fold.release()
@@ -384,27 +391,27 @@ class FileImport(Generic[SinkT]):
         self._entries, self._entries_bytes = [], 0
         self._sessions.evict(busy=touched)
 
-    def _take_changes(self, sessions: Sequence[SessionDedup], *, is_end: bool) -> list[RowChanges]:
+    def _take_changes(self, sessions: Sequence[SessionDedup]) -> list[RowChanges]:
         """Take the changed rows. The journal itself makes those of a session from which frames were withdrawn."""
         changes: list[RowChanges] = []
         for session in sessions:
-            if session.needs_rebuild:
-                session.record.drop_changes()
-                if is_end:
-                    session.record.fold_provisional()
-            else:
-                changes.append(session.record.take())
-        for change in changes:
+            change = session.record.take()
+            if not session.needs_rebuild:
+                changes.append(change)
             for row in change.puts:
                 if isinstance(row, UsageRow):
-                    self._messages.update((message.message_id, message) for message in row.messages)
+                    self._messages.update(
+                        (message.message_id, message)
+                        for message in row.messages
+                        if message.message_id not in session.messages_before
+                    )
         return changes
 
     async def rebuild_rows(self) -> None:
         """Have the journal make the rows that it lacks. Call it when everything is committed."""
         for _, session in self._loaded_sessions():
             if session.needs_rebuild:
-                await self._journal.session(session.record.session_id)
+                await refresh_rows(self._journal, session.record.session_id)
                 session.needs_rebuild = False
 
     def report(self) -> ImportedFile:

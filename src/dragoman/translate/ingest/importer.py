@@ -14,6 +14,7 @@ depend on when their files were imported.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pickle
 import subprocess
@@ -29,7 +30,7 @@ from typing import IO, Final, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.journal.entry import CONNECTION_PREFIX, Cursor
+from dragoman.journal.entry import TRANSCRIPT_PREFIX, Cursor
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, TranscriptPosition
 from dragoman.translate.discover import Transcript, detect_provider, name_format
@@ -44,7 +45,7 @@ from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, ImportSumm
 from dragoman.translate.ingest.worker import Answer, FileDone, ReadJob
 from dragoman.translate.ingest.worker_process import is_worker_worthwhile, start_worker
 from dragoman.translate.records import text_path
-from dragoman.translate.translator import PROVIDERS
+from dragoman.translate.translator import PROVIDERS, get_provider
 
 # How long the policy for a remembered file is used before the journal is asked again: the agent is at work in it.
 _POLICY_TRUSTED_S: Final = 30.0
@@ -269,6 +270,8 @@ class Importer:
         self._policies: dict[str, tuple[float, ImportPolicy]] = {}  # with the time when the journal was asked
         # Files that were read after a quiet minute: their time of change then.
         self._read_when_quiet: dict[tuple[str, str], float] = {}
+        # Files that were imported because a later part of the same session was: their reports, by real path.
+        self._early_reports: dict[str, ImportedFile] = {}
         self._reading = asyncio.Lock()  # one file at a time: another one may belong to the same session
         self._uncommitted: list[_ReadFile] = []  # files that were read and are being committed
 
@@ -283,6 +286,8 @@ class Importer:
 
         `on_progress` is called with the bytes that are done of the current file, `on_done` after each file. `process`:
         a worker that was started early; it is ended. Without one, a worker is started if there is enough to read.
+
+        There may be more reports than files: earlier parts of a session are imported first, named or not.
         """
         files = list(transcripts)
         if process is None:
@@ -319,7 +324,8 @@ class Importer:
         finally:
             for _, task in ahead:
                 task.cancel()
-        return reports
+        early, self._early_reports = self._early_reports, {}
+        return [*reports, *early.values()]
 
     async def _give(self, worker: ImportWorker, file: Transcript, worker_keys: set[str]) -> bool:
         """Give the file to the worker, if it was never read. Errors are left to `import_file`."""
@@ -376,13 +382,15 @@ class Importer:
     ) -> ImportedFile:
         """Commit what is new of a file. Raises for a failure of the journal, never for one of the file.
 
-        `on_progress` is called with the bytes that are done. `worker`: the process that was given the file.
+        `on_progress` is called with the bytes that are done. `worker`: the process that was given the file. Files with
+        earlier parts of the same session are imported first.
         """
         empty = ImportedFile(provider=transcript.provider, path=str(text_path(transcript.path)))
         passing, failed = True, False
         try:
             async with self._reading:
                 await self._wait_for_room()
+                await self._import_earlier_parts(transcript)
                 file: _ReadFile | None = None
                 if worker is not None:
                     file = await self._commit_answers(worker, on_progress)
@@ -393,7 +401,8 @@ class Importer:
                         return msgspec.structs.replace(empty, skipped=_unsupported(path))
                     file = await self._read(provider, path, on_progress)
                     if file is None:
-                        return msgspec.structs.replace(empty, provider=provider)
+                        early = self._early_reports.pop(_key(path), empty)
+                        return msgspec.structs.replace(early, provider=provider, path=empty.path)
             await self._finish_commits(file)
             return msgspec.structs.replace(file.report(), path=empty.path)
         except OSError as error:
@@ -413,17 +422,37 @@ class Importer:
         self._positions = None  # the commits failed
         return msgspec.structs.replace(empty, skipped=reason, passing=passing, failed=failed)
 
+    async def _import_earlier_parts(self, transcript: Transcript) -> None:
+        """Import the files that come before a new one in the same session: frames are stored in their order."""
+        positions, key = await self._load_positions(), _key(transcript.path)
+        for provider in [transcript.provider] if transcript.provider else PROVIDERS:
+            if (provider, key) in positions:
+                continue  # looking for them takes long in a large folder
+            for part in get_provider(provider).earlier_parts(transcript.path):
+                with suppress(OSError, InputError):  # reported when the file itself is imported
+                    file = await self._read(provider, part, lambda _: None, is_over=True)
+                    if file is not None:
+                        await self._finish_commits(file)
+                        self._early_reports[_key(part)] = file.report()
+
     def forget_growing_files(self, unused_since: float) -> None:
         """Drop the remembered files that were not read since this time of the clock."""
         self._growing.drop_unused_since(unused_since)
 
-    async def _read(self, provider: str, path: Path, on_progress: Callable[[int], None]) -> FileImport[Commits] | None:
-        """Read a file; return None if nothing can be new. Its records may still have to be committed."""
+    async def _read(
+        self, provider: str, path: Path, on_progress: Callable[[int], None], *, is_over: bool = False
+    ) -> FileImport[Commits] | None:
+        """Read a file; return None if nothing can be new. Its records may still have to be committed.
+
+        `is_over`: nobody will write to it any more.
+        """
         key, stat = _stat(path)
         for file in [file for file in self._uncommitted if file.position.path == key]:
             await file.commits.over()
         position = (await self._load_positions()).get((provider, key))
         end = self._state(stat)
+        if is_over:
+            end = msgspec.structs.replace(end, age=math.inf)
         if (
             position is not None
             and (position.inode, position.size, position.modified) == (end.inode, end.size, end.modified)
@@ -514,7 +543,31 @@ class Importer:
 
 async def import_transcripts(journal: Journal, transcripts: Iterable[Transcript]) -> ImportSummary:
     """Import all of these files, as far as they are new to the journal."""
-    return summarize(await Importer(journal).import_all(transcripts))
+    return await summarize_import(journal, await Importer(journal).import_all(transcripts))
+
+
+async def summarize_import(journal: Journal, reports: Sequence[ImportedFile]) -> ImportSummary:
+    """Add up the reports of an import. Its tokens are those by which the usage of all sessions has grown."""
+    providers = {report.provider for report in reports if report.messages}
+    new = {session_id for report in reports for session_id in report.new}
+    # Messages that this import itself added to sessions that the journal had.
+    added: dict[str, set[str]] = {}
+    for report in reports:
+        for session_id in report.grown:
+            added.setdefault(session_id, set()).update(message.message_id for message in report.messages)
+    others = [
+        session.id
+        for session in (await journal.sessions() if providers else ())
+        if session.agent in providers and session.id not in new
+    ]
+    counted_before = {
+        message.message_id
+        for session_id, summary in (await journal.summaries(others) if others else {}).items()
+        for usage in summary.usage
+        for message in usage.messages
+        if message.message_id not in added.get(session_id, ())
+    }
+    return summarize(reports, counted_before)
 
 
 def _unsupported(path: Path) -> str:
@@ -525,7 +578,7 @@ def _unsupported(path: Path) -> str:
 
 def _first_position(provider: str, key: str) -> TranscriptPosition:
     """The position in a file that was never read."""
-    connection_id = f"{CONNECTION_PREFIX}{sha256(f'{provider}:{key}'.encode()).hexdigest()[:16]}"
+    connection_id = f"{TRANSCRIPT_PREFIX}{sha256(f'{provider}:{key}'.encode()).hexdigest()[:16]}"
     return TranscriptPosition(
         connection_id=connection_id, provider=provider, path=key, session_id="", frames=0, offset=0
     )

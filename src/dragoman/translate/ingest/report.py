@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -50,7 +50,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     grown: Sequence[str] = ()  # sessions that it had, and that have more now
     frames: int = 0
     amounts: Amounts = Amounts()
-    messages: Sequence[MessageTokens] = ()  # of runs that ended, where the file has the tokens of each message
+    messages: Sequence[MessageTokens] = ()  # those among `amounts`, where the file has the tokens of each message
     unknown: dict[str, int] = {}  # records of unknown kinds, by kind
     skipped: str | None = None
     passing: bool = False  # the reason may be gone next time, though the file stays the same
@@ -72,9 +72,13 @@ class ImportSummary(msgspec.Struct, frozen=True, kw_only=True):
     left: Sequence[str]  # files whose last line is half written
 
 
-def summarize(reports: Iterable[ImportedFile]) -> ImportSummary:
-    """Add up the reports. A message that several sessions have, because one was forked from another, counts once."""
+def summarize(reports: Iterable[ImportedFile], counted_before: Set[str] = frozenset()) -> ImportSummary:
+    """Add up the reports. A message that several sessions have, because one was forked from another, counts once.
+
+    `counted_before`: the messages that the journal had before, in other sessions (`summarize_import` finds them).
+    """
     files = list(reports)
+    new = {session_id for file in files for session_id in file.new}
     unknown: Counter[str] = Counter()
     skipped: dict[str, list[str]] = {}
     for file in files:
@@ -82,21 +86,21 @@ def summarize(reports: Iterable[ImportedFile]) -> ImportSummary:
         if file.skipped is not None:
             skipped.setdefault(file.skipped, []).append(file.path)
     return ImportSummary(
-        files=len(files),
+        files=len({file.path for file in files}),
         unchanged=sum(not file.frames and file.skipped is None for file in files),
-        new=len({session_id for file in files for session_id in file.new}),
-        grown=len({session_id for file in files for session_id in file.grown}),
+        new=len(new),
+        grown=len({session_id for file in files for session_id in file.grown} - new),
         frames=sum(file.frames for file in files),
-        amounts=sum((file.amounts for file in files), Amounts()) - _repeated(files),
+        amounts=sum((file.amounts for file in files), Amounts()) - _repeated(files, counted_before),
         unknown=dict(unknown.most_common()),
         skipped=dict(skipped),
         left=[file.path for file in files if file.left],
     )
 
 
-def _repeated(files: Iterable[ImportedFile]) -> Amounts:
-    """Return the tokens of messages that an earlier file has too."""
-    counted: set[str] = set()
+def _repeated(files: Iterable[ImportedFile], counted_before: Set[str]) -> Amounts:
+    """Return the tokens of messages that were counted before, or that an earlier file has too."""
+    counted = set(counted_before)
     repeated = Amounts()
     for file in files:
         for message in file.messages:
