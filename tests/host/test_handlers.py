@@ -345,3 +345,60 @@ async def test_a_terminal_that_is_made_while_its_run_is_cancelled_is_killed(agen
         screens.making.set()
         await making
     assert screens.calls == ["create watch", "kill screen-1"]
+
+
+async def test_the_end_of_a_runs_commands_waits_for_one_that_is_being_started(agent_with: Build) -> None:
+    screens = Screens()
+    screens.making = asyncio.Event()
+    agent = agent_with(access="full", terminal_handler=screens)
+    making = asyncio.create_task(agent.ask("terminal/create", command="watch"))
+    async with asyncio.timeout(TIMEOUT_S):
+        await screens.begun.wait()
+        assert agent.host.has_run_terminals
+        ending = asyncio.create_task(agent.host.end_run_terminals())
+        ending.add_done_callback(lambda _: screens.calls.append("all have ended"))
+        screens.making.set()
+        await ending
+        await making
+    assert screens.calls == ["create watch", "kill screen-1", "all have ended"]
+
+
+async def test_a_command_that_is_allowed_after_its_run_was_stopped_is_not_started(agent_with: Build) -> None:
+    is_asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def allow_late(request: PermissionRequest) -> bool:
+        is_asked.set()
+        await go_on.wait()
+        return True
+
+    screens = Screens()
+    agent = agent_with(access="ask", on_permission=allow_late, terminal_handler=screens)
+    starting = asyncio.create_task(agent.refused("terminal/create", command="watch"))
+    async with asyncio.timeout(TIMEOUT_S):
+        await is_asked.wait()
+        agent.host.run_ended(stopped=True)
+        go_on.set()
+        assert (await starting).code == REQUEST_CANCELLED
+    assert screens.calls == []
+
+
+async def test_a_terminal_that_cannot_be_killed_leaves_no_other_running(agent_with: Build) -> None:
+    class Stuck(Screens):
+        async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse:
+            killed = await super().kill(request)
+            if request.terminal_id == "screen-1":
+                await asyncio.Event().wait()
+            others_are_killed.set()
+            return killed
+
+    others_are_killed = asyncio.Event()
+    screens = Stuck()
+    agent = agent_with(access="full", terminal_handler=screens)
+    for command in ("stuck", "watch"):
+        await agent.ask("terminal/create", command=command)
+    endings = [asyncio.create_task(agent.host.end_run_terminals()) for _ in range(2)]
+    async with asyncio.timeout(TIMEOUT_S):
+        await others_are_killed.wait()
+    for ending in endings:
+        ending.cancel()
+    assert [call for call in screens.calls if call.startswith("kill")] == ["kill screen-1", "kill screen-2"]

@@ -367,6 +367,33 @@ async def test_a_command_ends_with_the_cancelled_run_that_started_it(
     assert exited.status == "killed"
 
 
+async def test_an_agent_that_waits_for_its_command_can_end_the_cancelled_run(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        terminal_id = await start_command(turn)
+        params = {"sessionId": turn.session_id, "terminalId": terminal_id}
+        ended.append(await turn.agent.request("terminal/wait_for_exit", params))
+        return "cancelled"
+
+    ended: list[object] = []
+    async with session_of(script, workspace=Workspace(tmp_path), access="full") as session:
+        run = session.run("go")
+        await started_terminal(session, run)
+        await run.cancel()
+        assert ended == [{"signal": "SIGTERM"}]
+        await goes_on(session)
+
+
+async def test_a_command_ends_before_a_cancelled_run_that_the_agent_ends_for_another_reason(tmp_path: Path) -> None:
+    async with session_of(leaving("max_tokens"), workspace=Workspace(tmp_path), access="full") as session:
+        run = session.run("go")
+        terminal = await started_terminal(session, run)
+        await run.cancel()
+        assert terminal.ended
+        await goes_on(session)
+
+
 async def test_the_next_run_begins_after_the_commands_of_the_cancelled_one(tmp_path: Path) -> None:
     async with session_of(leaving("cancelled"), workspace=Workspace(tmp_path), access="full") as session:
         run = session.run("go")

@@ -121,15 +121,9 @@ class HandledTerminals:
             return await self._handler.release(request)
 
     async def end(self, terminal_ids: Collection[str]) -> None:
-        """Kill those of these terminals that the agent has not released."""
-        for terminal_id in terminal_ids:
-            if (session_id := self._open.get(terminal_id)) is None:
-                continue
-            try:
-                await self._handler.kill(acp.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id))
-            except Exception:
-                # The others are to be killed too, and the run is to end.
-                logger.exception("the terminal %s could not be killed", terminal_id)
+        """Kill those of these terminals that the agent has not released, all at once: one of them may take long."""
+        open_ids = [terminal_id for terminal_id in terminal_ids if terminal_id in self._open]
+        await asyncio.gather(*map(self._kill_safely, open_ids))
 
     async def close(self) -> None:
         """Release the terminals that are still open."""
@@ -141,6 +135,14 @@ class HandledTerminals:
             except Exception:
                 # The others are to be released too, and the session is to end.
                 logger.exception("the terminal %s could not be released", terminal_id)
+
+    async def _kill_safely(self, terminal_id: str) -> None:
+        request = acp.KillTerminalRequest(session_id=self._open[terminal_id], terminal_id=terminal_id)
+        try:
+            await self._handler.kill(request)
+        except Exception:
+            # The others are to be killed too, and the run is to end.
+            logger.exception("the terminal %s could not be killed", terminal_id)
 
     @contextmanager
     def _own(self, terminal_id: str) -> Iterator[None]:

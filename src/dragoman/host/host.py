@@ -25,7 +25,7 @@ from dragoman.host.permission_service import PermissionService
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import AnsweredQuestion, Questions
-from dragoman.host.refusals import invalid, not_offered
+from dragoman.host.refusals import invalid, not_offered, withdrawn
 from dragoman.host.requests import UNKNOWN_TOOLS, AgentTools, FirstTitle, Known, Requests
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.host.terminal.terminals import Terminals
@@ -45,7 +45,9 @@ class _RunTerminals(msgspec.Struct):
     """The commands that were started in one run."""
 
     ids: list[str] = []
-    ending: bool = False  # one that is started from now on is ended at once
+    starting: set[asyncio.Future[None]] = msgspec.field(default_factory=set)  # one for each that is being started
+    is_stopped: bool = False  # no more are started, and one that is being started is ended at once
+    ending: asyncio.Task[None] | None = None
 
 
 class Host:
@@ -174,13 +176,18 @@ class Host:
     @property
     def has_run_terminals(self) -> bool:
         """True where `end_run_terminals` has something to end, or is about to."""
-        return bool(self._run_terminals.ids) and not self._keep_terminals
+        return bool(self._run_terminals.ids or self._run_terminals.starting) and not self._keep_terminals
 
     async def end_run_terminals(self) -> None:
-        """End the commands of this run, and what is still started in it: agents leave them running when cancelled."""
-        if not self._keep_terminals:
-            self._run_terminals.ending = True
-            await self._terminals.end(self._run_terminals.ids)
+        """End the commands of this run: agents leave them running when cancelled. None is started in it any more."""
+        if self._keep_terminals:
+            return
+        commands = self._run_terminals
+        commands.is_stopped = True
+        if commands.ending is None:
+            ending = self._terminals.end(tuple(commands.ids))
+            commands.ending = asyncio.get_running_loop().create_task(ending, name="dragoman end of commands")
+        await asyncio.wait((commands.ending, *commands.starting))
 
     def run_ended(self, *, stopped: bool = False) -> None:
         """Forget the state of the run: its unused approvals, its cancellation, and its commands.
@@ -189,7 +196,7 @@ class Host:
         """
         self.permissions.run_ended()
         self.questions.run_ended()
-        self._run_terminals.ending |= stopped and not self._keep_terminals
+        self._run_terminals.is_stopped |= stopped and not self._keep_terminals
         self._run_terminals = _RunTerminals()
 
     async def close(self) -> None:
@@ -259,14 +266,22 @@ class Host:
         env = {**self._environ, **given}
         shell = self._terminals.check(params, env, cwd)
         permission = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
-        run_terminals = self._run_terminals
+        commands = self._run_terminals
         await self.permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} now leads to another folder than the one that was approved")
-        started = await self._terminals.create(params, env, cwd, shell=shell)
-        run_terminals.ids.append(started.terminal_id)
-        if run_terminals.ending:  # its run was cancelled meanwhile
-            await self._terminals.end([started.terminal_id])
+        if commands.is_stopped:
+            raise withdrawn(f"{request.method} ({permission.title})")
+        is_started = asyncio.get_running_loop().create_future()
+        commands.starting.add(is_started)
+        try:
+            started = await self._terminals.create(params, env, cwd, shell=shell)
+            commands.ids.append(started.terminal_id)
+            if commands.is_stopped:  # meanwhile
+                await self._terminals.end((started.terminal_id,))
+        finally:
+            commands.starting.discard(is_started)
+            is_started.set_result(None)
         return started
 
     def _folder(self, cwd: str | None) -> Path:

@@ -27,7 +27,7 @@ PromptT = TypeVar("PromptT")
 logger = logging.getLogger(__name__)
 
 # The ends of a run after which nothing of it may go on.
-_STOPPED: Final = ("cancelled", "interrupted")
+STOPPED: Final[tuple[rows.RunStatus, ...]] = ("cancelled", "interrupted")
 
 
 class PromptQueue(Generic[PromptT]):
@@ -265,12 +265,14 @@ class RunQueue:
         if run is None or run.id != row.id:
             return
         self._host.cancel_pending()
-        if row.status in _STOPPED and self._host.has_run_terminals:
+        # Also where the agent gave another reason: it was asked to stop, and its commands are being ended.
+        is_stopped = run.cancelling or row.status in STOPPED
+        if is_stopped and self._host.has_run_terminals:
             # The run is active until its commands have ended: nothing of it goes on while the session is idle.
             finishing = self._finish_after_commands(run, row)
             self._finishing = run, asyncio.get_running_loop().create_task(finishing, name="dragoman end of a run")
         else:
-            self._finish(run, row)
+            self._finish(run, row, is_stopped=is_stopped)
 
     async def _finish_after_commands(self, run: Run, row: rows.Run) -> None:
         try:
@@ -279,11 +281,11 @@ class RunQueue:
         except TimeoutError:
             logger.warning("session %s: a command of the run %s could not be ended", self._session.id, run.id)
         finally:
-            self._finish(run, row)
+            self._finish(run, row, is_stopped=True)
 
-    def _finish(self, run: Run, row: rows.Run) -> None:
+    def _finish(self, run: Run, row: rows.Run, *, is_stopped: bool) -> None:
         self._dispatcher.active = None
-        self._host.run_ended(stopped=row.status in _STOPPED)
+        self._host.run_ended(stopped=is_stopped)
         run.ended(row)
         # Not now: the bytes that were already read belong to the time before any new prompt.
         asyncio.get_running_loop().call_soon(self._begin_next)
