@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -139,6 +140,32 @@ async def test_a_program_gets_the_same_events_here_and_on_a_server(name: str, cl
         found, expected = sorted(found, key=repr), sorted(expected, key=repr)
     assert [type_ for type_, _ in found] == [type_ for type_, _ in expected]
     assert found == expected
+
+
+# It takes no notice of being asked to end, and names its process to whoever reads the pipe.
+STUBBORN = "trap '' TERM\necho $$ > started\nwhile :; do sleep 0.1; done\n"
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("place", ["here", "on a server"])
+async def test_a_cancelled_run_is_over_when_its_command_is(place: str, client: Client, folder: Path) -> None:
+    os.mkfifo(folder / "started")
+    (folder / "stubborn.sh").write_text(STUBBORN)
+    opening = local(folder, allow) if place == "here" else remote(client, folder, allow)
+    async with asyncio.timeout(TIMEOUT_S), opening as session:
+        run = session.run("run sh stubborn.sh")
+        types: list[str] = []
+        async for event in run:
+            types.append(event.type)
+            if isinstance(event, events.TerminalStarted):
+                pid = int(await asyncio.to_thread((folder / "started").read_text))
+                await run.cancel()
+                assert not is_alive(pid)
+        assert session.status() == "idle"
+    assert types.index("terminal.exited") < types.index("run.completed")
 
 
 async def test_results_have_the_same_in_them(client: Client, folder: Path) -> None:

@@ -47,6 +47,7 @@ from dragoman.session.options import CATEGORY_NAMES, OnEvent, check_run_options
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
+from dragoman.session.run_queue import STOPPED
 from dragoman.session.session import new_id
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Request, Update
@@ -95,6 +96,7 @@ class RemoteSession:
             answer_question=self._answer_question_by_callback,
         )
         self._run_queue = RemoteRunQueue(connection, session_id, self._start_task)
+        self._stopped: tuple[Run, rows.Run] | None = None  # a run that was stopped, and whose commands are being ended
         self._receipts: dict[str, asyncio.Event] = {}  # of commands whose effect a caller waits to see here
         self._ready = asyncio.Event()
         self._paused = False
@@ -336,7 +338,8 @@ class RemoteSession:
     def _publish(self, folded: FoldedFrame) -> None:
         if isinstance(folded.note, notes.Receipt) and (seen := self._receipts.get(folded.note.command_id)) is not None:
             seen.set()
-        run = self._run_queue.get(folded.run_id)
+        run_id = folded.run_id or (self._stopped[0].id if self._stopped is not None else None)
+        run = self._run_queue.get(run_id)
         if run is not None and run.heartbeat is not None and type(folded.message) is Update:
             call_safely(self.id, run.heartbeat)
         line = getattr(folded.message, "line", None)
@@ -345,21 +348,43 @@ class RemoteSession:
             if self._is_replaying:
                 continue
             if isinstance(fact, facts.RunStarted):
+                self._finish_stopped()
                 run = self._current_run(fact.run.id)
                 self._run_queue.on_started(run)
             if isinstance(fact, facts.RunEnded):
                 self._run_ended(fact.run)
                 run = None
             elif self._on_event is not None or (run is not None and run.wants_events):
-                event = event_from_fact(fact, folded.at, self.id, folded.run_id, line)
+                event = event_from_fact(fact, folded.at, self.id, run_id, line)
                 if event is not None:
                     self.emit(run if run is not None and event.run_id == run.id else None, event)
+        if self._stopped is not None and not self._has_commands(self._stopped[1]):
+            self._finish_stopped()
 
     def _run_ended(self, row: rows.Run) -> None:
         run = self._run_queue.get(row.id)
-        if run is not None:
-            self._run_queue.remove(run)
-            run.ended(row)
+        if run is None:
+            return
+        self._stopped = run, row
+        if (run.cancelling or row.status in STOPPED) and self._has_commands(row):
+            # The server ends them, and the run is active until then. Their end is not recorded if it dies meanwhile.
+            asyncio.get_running_loop().call_later(CANCEL_TIMEOUT_S, self._finish_stopped, run)
+        else:
+            self._finish_stopped()
+
+    def _has_commands(self, row: rows.Run) -> bool:
+        """Return whether commands of the run are being ended on the server."""
+        handle = self._remote_fold.session().handle
+        if handle is not None and read_handle(handle).keep_terminals:
+            return False
+        return any(each.run_id == row.id and each.status == "running" for each in self.fold.terminals.values())
+
+    def _finish_stopped(self, only: Run | None = None) -> None:
+        if self._stopped is None or (only is not None and only is not self._stopped[0]):
+            return
+        (run, row), self._stopped = self._stopped, None
+        self._run_queue.remove(run)
+        run.ended(row)
 
     def on_lost(self, error: DragomanError) -> None:
         """End all runs here: nothing more will be received. On the server they may go on."""
