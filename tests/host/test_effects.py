@@ -54,6 +54,39 @@ def test_a_file_that_only_the_input_names_is_the_file(workspace: Workspace, kind
     assert sorted(effects(both, workspace)) == [f"{does} /etc/passwd", f"{does} a.txt"]
 
 
+@pytest.mark.parametrize(
+    "raw_input",
+    [
+        {"path": "a.txt", "before": "/etc/passwd", "after": "../b"},
+        {"path": "a.txt", "new_string": "/usr/bin/env", "content": "~/b"},
+        {"path": "a.txt", "format": "text/plain", "insert": "// about ../b", "lines": [1, 2]},
+        {"path": "routes/$id.txt"},
+    ],
+)
+def test_the_text_of_a_file_does_not_make_its_name_doubtful(workspace: Workspace, raw_input: Any) -> None:
+    assert effects(wants("edit", raw_input=raw_input), workspace) == [f"write {raw_input['path']}"]
+
+
+@pytest.mark.parametrize(
+    "raw_input",
+    [
+        {"path": "a.txt", "to": "/etc/passwd"},
+        {"path": "a.txt", "root": "../other"},
+        {"path": "a.txt", "options": {"base": "~/other"}},
+        {"path": "a.txt", "also": ["b.txt", "/etc/passwd"]},
+        {"path": "a.txt", "output": "file:///etc/passwd"},
+        {"path": "a.txt", "patch": "*** Update File: /etc/passwd\n+x"},
+        {"path": "file:///etc/passwd"},
+        {"path": "$HOME/.profile"},
+        {"path": "C:\\Windows\\win.ini"},
+    ],
+)
+def test_an_input_that_may_name_another_file_leaves_it_open(workspace: Workspace, raw_input: Any) -> None:
+    assert "write a file that it does not name" in effects(wants("edit", raw_input=raw_input), workspace)
+    declared = wants("edit", workspace.cwd / "a.txt", raw_input=raw_input)
+    assert "write a file that it does not name" not in effects(declared, workspace)
+
+
 @pytest.mark.parametrize("raw_input", [{"directory": "src"}, {"path": "a.txt", "cwd": "/"}, {"content": "x"}, None])
 def test_a_folder_in_the_input_does_not_name_the_file(workspace: Workspace, raw_input: Any) -> None:
     assert "write a file that it does not name" in effects(wants("edit", raw_input=raw_input), workspace)

@@ -39,6 +39,13 @@ _PATH_KEYS: Final = frozenset({"source", "src", "from", "destination", "dest", "
 # Keys for the folder that a command runs in.
 _FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
 _ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
+# Keys for the text of a file, which may look like a path and is none, and for a text that names files of its own.
+_TEXT_ENDINGS: Final = ("content", "contents", "text", "string", "str", "before", "after", "description", "explanation")
+_PATCH_KEYS: Final = frozenset({"diff", "patch"})
+# A text that leads elsewhere, if it is taken as a path: absolute, upwards, or different for each user or system.
+_LEADS_ELSEWHERE: Final = re.compile(r"(/|~|\\|[A-Za-z]:[\\/]|[a-z+]+:/)[^\s*]*|([^\s*]*[/\\])?\.\.([/\\][^\s*]*)?")
+# The beginning of a path of which nobody knows what a tool makes: a variable, a drive, the scheme of a URL.
+_EXPANDED: Final = re.compile(r"[$%]|[A-Za-z][A-Za-z0-9+.-]*:")
 
 # Paths of one request that are resolved. Each costs system calls while other sessions wait, and nobody reads more of
 # them before approving. Of the rest we only know that they exist.
@@ -224,13 +231,42 @@ def _file_effects(kind: EffectKind, paths: Sequence[ResolvedPath], request: Perm
 
 
 def _names_files(raw_input: object) -> bool:
-    """Tell whether a tool's input has the paths of files in it, and none of folders."""
+    """Tell whether a tool's input names its files, and nothing in it makes that doubtful.
+
+    Doubtful are folders, from which other paths may be relative; paths that begin with a variable or a scheme, since
+    nobody knows what the tool makes of them; patches, which name files themselves; and other texts that are paths to
+    elsewhere.
+    """
     if isinstance(raw_input, dict) and any(
         value and _normalized(key) in _FOLDER_KEYS for key, value in raw_input.items()
     ):
         return False
+    paths = list(islice(mentioned_paths(raw_input, Path(), nested=True), MAX_PATHS))
     files = list(islice(mentioned_paths(raw_input, Path(), nested=True, folders=False), MAX_PATHS))
-    return bool(files) and len(files) == len(list(islice(mentioned_paths(raw_input, Path(), nested=True), MAX_PATHS)))
+    if not files or len(files) != len(paths):
+        return False
+    return not any(_may_name_another_file(key, text) for key, text in _texts(raw_input))
+
+
+def _may_name_another_file(key: str, text: str) -> bool:
+    if key.endswith(_PATH_ENDINGS) or key in _PATH_KEYS:
+        return _EXPANDED.match(text.lstrip()) is not None
+    if key.endswith(_TEXT_ENDINGS):
+        return False
+    return key in _PATCH_KEYS or (len(text) <= MAX_PATH_BYTES and bool(_LEADS_ELSEWHERE.fullmatch(text.strip())))
+
+
+def _texts(raw_input: object) -> Iterator[tuple[str, str]]:
+    """Yield each text in a tool's input with its key."""
+    unvisited: list[tuple[str, object]] = [("", raw_input)]
+    while unvisited:
+        key, value = unvisited.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, dict):
+            unvisited += ((_normalized(name), each) for name, each in value.items())
+        elif isinstance(value, list):
+            unvisited += ((key, each) for each in value)
 
 
 # Paths
