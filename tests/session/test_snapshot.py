@@ -15,6 +15,7 @@ import pytest
 
 from dragoman.errors import InputError, RequestTimeout
 from dragoman.hub.local import open_session, resume_session
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
@@ -23,6 +24,7 @@ from dragoman.testing.memory import TIMEOUT_S, config, runtime_of
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
+from hub.journaled import journal_client_of
 
 SECRET = "hunter2"
 
@@ -153,6 +155,44 @@ async def test_settings_that_the_agent_forgot_are_set_again_and_the_rest_is_left
         assert option_ids == ["lost", "refused"]
         assert second.fold.settings["lost"].current == "b"
         assert "refused" in runtime.diagnostics.recent[-1].text
+
+
+async def test_a_model_that_the_agent_does_not_list_is_set_again() -> None:
+    def option(current: str) -> dict[str, Any]:
+        values = [{"value": value, "name": value} for value in ("small", "large")]
+        found = {"type": "select", "id": "llm", "name": "Model", "category": "model"}
+        return {"configOptions": [{**found, "currentValue": current, "options": values}]}
+
+    async def set_option(request: ReceivedRequest) -> object:
+        return option(request.params["value"])
+
+    answers: dict[str, Any] = {"session/resume": option("small"), "session/set_config_option": set_option}
+    agent = ScriptedAgent(capabilities=EVERYTHING, session=option("own"), answers=answers)
+    async with runtime_of(agent) as runtime:
+        first = await runtime.open_session(config())
+        handle = first.snapshot()
+        await first.close()
+        second = await runtime.resume_session(handle)
+        assert second.fold.settings["llm"].current == "own"
+
+
+async def test_a_model_that_was_in_use_stays_a_choice_where_the_agent_was_started_again(tmp_path: Path) -> None:
+    values = [{"value": value, "name": value} for value in ("small", "large")]
+    found = {"type": "select", "id": "llm", "name": "Model", "category": "model", "options": values}
+    new, loaded = ({"configOptions": [{**found, "currentValue": current}]} for current in ("own", "small"))
+
+    async def refuse(request: ReceivedRequest) -> object:
+        raise ValueError("not now")
+
+    answers: dict[str, Any] = {"session/resume": loaded, "session/set_config_option": refuse}
+    agent = ScriptedAgent(capabilities=EVERYTHING, session=new, answers=answers)
+    async with runtime_of(agent, journal_client=await journal_client_of(MemoryJournal())) as runtime:
+        first = await runtime.open_session(config())
+        handle = first.snapshot()
+        await first.close()
+        second = await runtime.resume_session(handle)
+        assert second.fold.settings["llm"].current == "small"
+        assert [choice.value for choice in second.fold.settings["llm"].choices] == ["small", "large", "own"]
 
 
 @pytest.mark.parametrize("has_run", [False, True])

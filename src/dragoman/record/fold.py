@@ -294,7 +294,7 @@ class SessionFold:
         has_settings = (answer.config_options, answer.modes, answer.models) != (None, None, None)
         if has_settings or reply.method not in ("session/load", "session/resume"):
             # An agent that continues a session without a word about its settings has them as they were.
-            self.settings = settings.session_settings(answer.config_options, answer.modes, answer.models)
+            self.settings = settings.session_settings(answer.config_options, answer.modes, answer.models, before)
         if reply.method == "session/new":
             self.initial_values = {setting.id: setting.current for setting in self.settings.values()}
         # Also where there are none any more: the rows must not keep them.

@@ -26,8 +26,11 @@ def session_settings(
     options: Sequence[acp.SessionConfigOption] | None,
     modes: acp.SessionModeState | None,
     models: acp.SessionModelState | None,
+    before: Settings | None = None,
 ) -> Settings:
-    settings = with_options({}, options or ())
+    """Return the settings of a session that was opened; `before`: those it had with an earlier process of the agent."""
+    before = before or {}
+    settings = {option.id: _with_unlisted(_setting_of(option), before.get(option.id)) for option in options or ()}
     categories = {setting.category for setting in settings.values()}
     if modes is not None and "mode" not in categories:
         settings["mode"] = Setting(
@@ -38,7 +41,7 @@ def session_settings(
             choices=tuple(Choice(mode.id, mode.name, mode.description) for mode in modes.available_modes),
             source="mode",
         )
-        settings["mode"] = _with_unlisted(settings["mode"])
+        settings["mode"] = _with_unlisted(settings["mode"], before.get("mode"))
     if models is not None and "model" not in categories:
         settings["model"] = Setting(
             id="model",
@@ -48,7 +51,7 @@ def session_settings(
             choices=tuple(Choice(model.model_id, model.name, model.description) for model in models.available_models),
             source="model",
         )
-        settings["model"] = _with_unlisted(settings["model"])
+        settings["model"] = _with_unlisted(settings["model"], before.get("model"))
     return settings
 
 

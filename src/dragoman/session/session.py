@@ -281,6 +281,9 @@ class Session:
         _check_choice(self.agent_name, setting, value)
         if value == setting.current and value in [choice.value for choice in setting.choices if is_unlisted(choice)]:
             return  # it is in use, and an agent may refuse what is not in its list
+        await self._send_setting(setting, value)
+
+    async def _send_setting(self, setting: rows.Setting, value: str | bool) -> None:
         session_id = self.agent_session_id
         match setting.source:
             case "option":
@@ -330,7 +333,9 @@ class Session:
             setting = self.fold.settings.get(option_id)
             if setting is not None and setting.current != value:
                 try:
-                    await self.set_option(option_id, value)
+                    self.check_open()
+                    # It was in use: an agent may take what it does not list.
+                    await self._send_setting(setting, value)
                 except (InputError, RequestFailed) as error:
                     messages.append(f"{option_id} cannot be set as it was: {error}")
         return messages
