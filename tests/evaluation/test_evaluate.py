@@ -552,6 +552,36 @@ async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_foll
     assert decided[: len(own)] == ["rule"] * len(own)
 
 
+@pytest.mark.parametrize(
+    ("tool_names", "call"),
+    [
+        (
+            {"_meta.toolName": ("mcp__{server}__{tool}",)},
+            {"title": "{}", "_meta": {"toolName": f"mcp__{SERVER}__lookup"}},
+        ),
+        ({"title": ("Tool {tool} of {server}",)}, {"title": f"Tool lookup of {SERVER}"}),
+        ({"title": ("{server}: {tool}",)}, {"title": f"{SERVER}: lookup", "toolCallId": "call__1"}),
+    ],
+    ids=["in _meta", "in a form of its own", "with an id that looks like a name"],
+)
+async def test_a_tool_of_ours_is_known_by_the_names_in_the_agents_preset(
+    tool_names: dict[str, tuple[str, ...]], call: dict[str, Any]
+) -> None:
+    def lookup() -> str:
+        "Look it up."
+        return "found"
+
+    answers: list[str | None] = []
+
+    async def script(turn: Turn) -> None:
+        answers.append(await turn.ask_permission(**{"kind": "other", **call}))
+        await turn.say("done")
+
+    spec = AgentSpec(command=["memory"], tool_names=tool_names)
+    await evaluated(acting(script), spec=spec, tools=[lookup])
+    assert answers == ["allow"]
+
+
 async def test_allowing_a_tool_of_ours_approves_no_command_and_no_file(tmp_path: Path) -> None:
     """The agent may ask us next to run what it named as an argument."""
 

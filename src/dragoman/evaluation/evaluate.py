@@ -148,7 +148,7 @@ async def evaluate(
         allowed_paths=options.get("allowed_paths"),
         cwd=config.workspace.cwd,
         on_permission=config.on_permission,
-        forms={**ANY_FORMS, **spec.tool_names},
+        forms=spec.tool_names or ANY_FORMS,
     )
     config = msgspec.structs.replace(
         config, rules=(*permissions.session_rules, *config.rules), on_permission=permissions, on_event=None
