@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.agents.preset import load_preset
+from dragoman.config import load
 from dragoman.errors import InputError, RequestFailed
 from dragoman.host.permission import PermissionRequest, answer_later
 from dragoman.host.policy.rules import PolicyRule
@@ -18,7 +20,7 @@ from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.reaper import reaper
 from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.spec import AgentSpec, Limits, spec_of_preset
 from dragoman.testing.clock import ManualClock
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.memory import TIMEOUT_S, config, play, runtime_of, session_of
@@ -204,6 +206,29 @@ async def test_a_question_about_a_request_to_the_agent_belongs_to_its_session() 
     assert [event.message for event in heard if isinstance(event, events.QuestionAsked)] == ["Really?"]
 
 
+async def test_gooses_tools_are_judged_by_their_names_and_inputs(tmp_path: Path) -> None:
+    """goose 1.34.0 asks about its own tools with the kind `other` and without locations."""
+    inside, outside = str(tmp_path / "a.txt"), str(tmp_path.parent / "a.txt")
+    answers: list[str | None] = []
+
+    async def script(turn: Turn) -> None:
+        for title, path in (
+            ("read", inside),
+            ("write", inside),
+            ("edit", inside),
+            ("write", outside),
+            ("tree", inside),
+        ):
+            answers.append(await turn.ask_permission(title, kind="other", rawInput={"path": path}))
+        await turn.say("done")
+
+    spec = spec_of_preset(load_preset("goose", load(home=tmp_path, environ={})))
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "edit-inside"}
+    async with session_of(script, runtime={"spec": spec}, **settings) as session:
+        await session.run("go")
+    assert [answer == "allow" for answer in answers] == [True, True, True, False, False]
+
+
 async def test_an_edit_that_names_no_file_is_decided_with_the_file(tmp_path: Path) -> None:
     """Kimi Code 2.1.0 asks without a path, and has us write the file."""
     answers: list[object] = []
@@ -228,6 +253,25 @@ async def test_an_edit_that_names_no_file_is_decided_with_the_file(tmp_path: Pat
     assert "nobody to ask" in str(answers[3])
     assert (tmp_path / "a.txt").read_text() == "x"
     assert not (tmp_path / ".git" / "config").exists()
+
+
+@pytest.mark.parametrize("missing", ["read_files", "write_files"])
+async def test_an_edit_that_names_no_file_is_asked_about_where_files_are_not_offered(
+    tmp_path: Path, missing: str
+) -> None:
+    answers: list[object] = []
+
+    async def script(turn: Turn) -> None:
+        await turn.tool("t", title="Write", kind="edit")
+        answers.append(await turn.ask_permission("Write", toolCallId="t"))
+        await turn.say("done")
+
+    offers: dict[str, Any] = {missing: False}
+    spec = AgentSpec(command=["memory"], files_through_us=True, **offers)
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "edit-inside"}
+    async with session_of(script, runtime={"spec": spec}, **settings) as session:
+        await session.run("go")
+    assert answers != ["allow"]
 
 
 # -- terminals
