@@ -11,7 +11,7 @@ from .acts import Tool, allow
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 async def worked(stage: Stage, directive: str) -> set[str]:

@@ -14,7 +14,7 @@ from dragoman.errors import AgentCrashed
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def kill(stage: Stage) -> None:

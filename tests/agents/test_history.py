@@ -23,7 +23,7 @@ from dragoman.testing.tee import recorded
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it; one agent looks at the clock's minute.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 class JournaledStage:

@@ -15,7 +15,7 @@ from .acts import Pipe, allow
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 PROMPTS = 5

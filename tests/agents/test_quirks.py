@@ -45,7 +45,7 @@ def test_the_recording_shows_the_quirk(pin: tuple[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_the_quirk_is_there_and_is_recorded(
     live: tuple[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -16,7 +16,7 @@ from .acts import Tool, all_events, allow, refuse
 from .conftest import TIMEOUT_S, Stage, processes
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def needs_asking(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from .catalog import AGENTS, RealAgent
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 THROUGH = [agent for agent in AGENTS if agent.id in ("opencode", "claude", "codex")]
 

@@ -26,7 +26,7 @@ from .catalog import AGENTS, RealAgent
 from .conftest import TIMEOUT_S, Stage
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Where each agent's own program is among what was installed, how it is told to do as it is asked, how to go on with a
 # session, and how it is asked to wait for a command.

@@ -18,7 +18,7 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def calling(stage: Stage, tool: str, **arguments: Any) -> str:  # noqa: F811 (the fixture)

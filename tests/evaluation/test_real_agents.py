@@ -15,7 +15,7 @@ from dragoman.evaluation.tool import ToolError, tool
 from dragoman.evaluation.toolbox import link
 
 # The first test of an agent may have to install it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PROMPTS = 5
 

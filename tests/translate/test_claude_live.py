@@ -25,7 +25,7 @@ from dragoman.record.routing import fold_recording
 from translate.claude_talk import folds, translated
 
 # The first test may have to install the agent.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def _tool(name: str, **input: Any) -> str:

@@ -26,7 +26,7 @@ from translate.claude_talk import folds
 from translate.codex_talk import translated
 
 # The first test may have to install the agent.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def _tool(name: str, input: Any) -> str:
