@@ -423,6 +423,23 @@ async def test_a_command_that_an_earlier_run_left_running_goes_on(tmp_path: Path
     assert terminal.ended  # with the session
 
 
+async def test_a_cancelled_run_of_a_fork_leaves_the_commands_of_the_original_running(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        await start_command(turn)
+        return await turn.wait_cancelled()
+
+    forks = {"sessionCapabilities": {"fork": {}}}
+    agent = ScriptedAgent(script, capabilities=forks, answers={"session/fork": {"sessionId": "fork"}})
+    async with runtime_of(agent) as runtime:
+        original = await runtime.open_session(config(workspace=Workspace(tmp_path), access="full"))
+        fork = await runtime.fork_session(original)
+        runs = [session.run("go") for session in (original, fork)]
+        first = await started_terminal(original, runs[0])
+        second = await started_terminal(fork, runs[1])
+        await runs[1].cancel()
+        assert (first.ended, second.ended) == (False, True)
+
+
 async def test_commands_outlive_a_cancelled_run_where_the_user_keeps_them(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "full", "keep_terminals": True}
     async with session_of(leaving("cancelled"), **settings) as session:
