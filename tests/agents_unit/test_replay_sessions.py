@@ -54,6 +54,14 @@ def test_a_recorded_load_replays_its_history_and_continues_from_there() -> None:
     assert texts(client.prompt("after load")) == ["After."]
 
 
+def test_each_connection_has_its_own_load_of_a_session() -> None:
+    tape = with_load()
+    tape.greet()
+    tape.refuse(tape.ask("session/load", sessionId="s1", cwd=CWD), -32603, "it was loaded before")
+    assert texts(Client(tape, connection=2).ask("session/load", sessionId="s1", cwd=CWD)) == ["again: Hi."]
+    assert ends(Client(tape, connection=3).ask("session/load", sessionId="s1", cwd=CWD)) == [-32603]
+
+
 def test_a_session_is_loaded_by_an_id_that_the_client_knows_it_by() -> None:
     client = Client(with_load(), connection=2)
     received = client.ask("session/load", sessionId="mine", cwd=CWD)
