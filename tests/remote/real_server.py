@@ -25,7 +25,9 @@ class RealServer:
         self.home = home
         self.tls = tls
         # In and below the folder beside the home, clients with the scope `prompt` may open sessions.
-        (make_home(home) / "config.toml").write_text(f'folders = ["{home.parent}"]\n')
+        settings = make_home(home) / "config.toml"
+        more = settings.read_text() if settings.exists() else ""
+        settings.write_text(f'folders = ["{home.parent}"]\n{more}')
         self.tokens = Tokens(home)
         self.port = 0
         self._stack = AsyncExitStack()
