@@ -428,7 +428,7 @@ async def test_a_cancelled_run_of_a_fork_leaves_the_commands_of_the_original_run
         await start_command(turn)
         return await turn.wait_cancelled()
 
-    forks = {"sessionCapabilities": {"fork": {}}}
+    forks: dict[str, Any] = {"sessionCapabilities": {"fork": {}}}
     agent = ScriptedAgent(script, capabilities=forks, answers={"session/fork": {"sessionId": "fork"}})
     async with runtime_of(agent) as runtime:
         original = await runtime.open_session(config(workspace=Workspace(tmp_path), access="full"))

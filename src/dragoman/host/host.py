@@ -49,6 +49,10 @@ class _RunTerminals(msgspec.Struct):
     is_stopped: bool = False  # no more are started, and one that is being started is ended at once
     ending: asyncio.Task[None] | None = None
 
+    def check_active(self, action: str) -> None:
+        if self.is_stopped:
+            raise withdrawn(action)
+
 
 class Host:
     """Serves the requests; `permissions` and `questions` also take answers from elsewhere than the callbacks.
@@ -270,8 +274,7 @@ class Host:
         await self.permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} now leads to another folder than the one that was approved")
-        if commands.is_stopped:
-            raise withdrawn(f"{request.method} ({permission.title})")
+        commands.check_active(f"{request.method} ({permission.title})")
         is_started = asyncio.get_running_loop().create_future()
         commands.starting.add(is_started)
         try:
