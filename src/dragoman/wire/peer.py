@@ -16,6 +16,7 @@ from dragoman.errors import INTERNAL_ERROR
 from dragoman.wire import lenient
 from dragoman.wire.dialect import LATEST_VERSION, Dialect, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES, LineFramer
+from dragoman.wire.long_lines import STEP_BYTES, LongLine, is_mark
 from dragoman.wire.messages import (
     DECODE_ERRORS,
     Message,
@@ -33,7 +34,7 @@ _NULL = msgspec.Raw(b"null")
 
 # Messages that are read from one line. Two were seen, from agents whose threads write at the same time; a line of
 # nothing but `{}` would be twenty million.
-MAX_MESSAGES_PER_LINE = 1000
+MAX_MESSAGES_PER_LINE = 100
 
 # Lines other than well-formed updates that are read in one step of the event loop: a millisecond or two. What one read
 # brings may be thirty thousand of them, and each may be a request, too.
@@ -91,8 +92,16 @@ _lenient_json = json.JSONDecoder(parse_constant=lambda _: None)  # reads NaN as 
 class Peer:
     """One side of one connection. Not safe for use from several threads."""
 
-    def __init__(self, *, line_limit: int = DEFAULT_LINE_LIMIT_BYTES, dialect: Dialect | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
+        dialect: Dialect | None = None,
+        step_bytes: int = STEP_BYTES,
+    ) -> None:
+        """`step_bytes`: a line of more is read in several parts."""
         self._framer = LineFramer(line_limit)
+        self._step_bytes = step_bytes
         self._dialect = dialect or dialect_for(LATEST_VERSION)
         self._next_id = 0
         self._sent: dict[RequestId, str] = {}  # requests sent from here without an answer yet: their methods
@@ -105,7 +114,10 @@ class Peer:
         return [message for part in self.feed_in_parts(data) for message in part]
 
     def feed_in_parts(self, data: bytes) -> Iterator[list[Message]]:
-        """Return the same in parts, each read when it is asked for: a flood can be handled in bounded steps."""
+        """Return the same in parts, each read when it is asked for: a flood can be handled in bounded steps.
+
+        Of a long line the first parts are empty.
+        """
         return self._read(self._framer.feed(data))
 
     def finish(self) -> list[Message]:
@@ -117,6 +129,14 @@ class Peer:
         messages: list[Message] = []
         slow_lines = 0
         for line in lines:
+            if type(line) is bytes and len(line) > self._step_bytes:
+                yield messages
+                long_line = LongLine(line, self._step_bytes)
+                while long_line.step():
+                    yield []
+                yield self._read_long(long_line, line)
+                messages, slow_lines = [], 0
+                continue
             try:
                 params = read_update(line).params  # type: ignore[arg-type]  # the odd Oversized is a TypeError
                 messages.append(Update(params.session_id, params.update, line))  # type: ignore[arg-type]
@@ -128,6 +148,26 @@ class Peer:
                     messages, slow_lines = [], 0
         if messages:
             yield messages
+
+    def _read_long(self, long_line: LongLine, line: bytes) -> list[Message]:
+        short = long_line.short
+        if short is None or _has_long_id(short):
+            return self._read_line(line)
+        messages = self._read_line(short)
+        try:
+            return [long_line.restore(message) for message in messages]
+        except RecursionError:  # it was just not too deep to be decoded
+            if all(type(message) is Update for message in messages):
+                return self._read_line(line)
+            # The data of an error. An answer is not read twice, and its caller has to get it.
+            return [msgspec.structs.replace(message, line=line) for message in messages]
+
+    def _read_line(self, line: bytes) -> list[Message]:
+        try:
+            params = self._dialect.read_update(line).params
+            return [Update(params.session_id, params.update, line)]
+        except DECODE_ERRORS:
+            return self._read_carefully(line)
 
     def _read_carefully(self, line: bytes | Oversized) -> list[Message]:
         """Read any other line than a well-formed update; a microsecond more does not matter here."""
@@ -242,6 +282,15 @@ class Peer:
     def forget(self, request_id: RequestId) -> None:
         """Stop expecting an answer; should it come, it is noise."""
         self._sent.pop(request_id, None)
+
+
+def _has_long_id(short: bytes) -> bool:
+    """Return whether the id or the method of a message is a string of its own megabytes: an answer has to repeat it."""
+    try:
+        envelope = _envelope.decode(short)
+    except DECODE_ERRORS:
+        return False
+    return is_mark(envelope.id) or is_mark(envelope.method)
 
 
 def _envelope_of(text: str, value: object) -> _Envelope:
