@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -17,9 +18,42 @@ from dragoman.journal.entry import (
     without_mark,
 )
 from dragoman.journal.rows import SessionRows
+from dragoman.journal.search_documents import MAX_TOOL_CHARACTERS, MAX_TOOL_VALUES, search_documents
 from dragoman.journal.session_record import SessionRecord
+from dragoman.record import rows
 
 TRANSCRIPT = f"{TRANSCRIPT_PREFIX}1"
+
+
+class Counted(list[Any]):
+    """A list that counts the items that were looked at."""
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__(items)
+        self.seen = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            self.seen += 1
+            yield item
+
+
+def searchable(**fields: Any) -> str:
+    call = rows.ToolCall(id="tool-1", tool_call_id="t", run_id=None, time=0.0, replayed=False, **fields)
+    [document] = search_documents(call)
+    assert document.text is not None
+    return document.text
+
+
+def test_a_tool_call_is_searchable_by_its_first_characters_which_are_found_in_bounded_work() -> None:
+    assert searchable(title="Read", raw_input={"path": "/a", "other": ["/a", {"b": "c"}]}) == "Read\n/a\nc"
+    assert len(searchable(title="x" * MAX_TOOL_CHARACTERS * 2, raw_input="y")) == MAX_TOOL_CHARACTERS
+    texts = Counted(["x" * 1000 + str(number) for number in range(1000)])
+    assert len(searchable(title="Read", raw_input=texts)) <= MAX_TOOL_CHARACTERS
+    assert texts.seen < 20
+    numbers = Counted([0] * MAX_TOOL_VALUES * 2)
+    assert searchable(title="Read", raw_input=numbers) == "Read"
+    assert numbers.seen <= MAX_TOOL_VALUES
 
 
 class Frames:

@@ -11,7 +11,8 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,14 @@ from dragoman.journal.errors import (
     JournalReadOnly,
     from_sqlite,
 )
-from dragoman.journal.search_documents import SearchQuery
+from dragoman.journal.rows import RowChanges
+from dragoman.journal.search_documents import MAX_MESSAGE_CHARACTERS, SearchQuery
 from dragoman.journal.sqlite import SqliteJournal, schema
+from dragoman.journal.sqlite import journal as sqlite_journal
 from journal.talk import Talk, all_entries, entry, register_c1
 
 TESTS = Path(__file__).resolve().parents[1]
+TIMEOUT_S = 20.0
 
 
 def size_of(path: Path) -> int:
@@ -92,6 +96,87 @@ async def test_appends_that_are_asked_for_at_once_keep_their_order(
         texts = {n: "word " * (20_000 if n % 2 else 1) for n in range(1, 21)}
         await asyncio.gather(*(journal.append([entry(n, text)]) for n, text in texts.items()))
         assert [one.n for one in await all_entries(journal)] == list(range(1, 21))
+
+
+LARGE_TEXT = "a line, €😀\n" * 300_000
+
+
+async def test_an_append_of_megabytes_is_encoded_while_others_are_stored(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that follows it on its connection, or in its session, is stored after it."""
+    encode, may_encode = sqlite_journal._encode, threading.Event()
+
+    def encode_later(entries: Sequence[Entry], changes: Sequence[RowChanges]) -> object:
+        if any(len(one.frame) > len(LARGE_TEXT) for one in entries):
+            assert may_encode.wait(TIMEOUT_S)
+        return encode(entries, changes)
+
+    monkeypatch.setattr(sqlite_journal, "_encode", encode_later)
+    async with await SqliteJournal.open(path) as journal, asyncio.timeout(TIMEOUT_S):
+        for connection in ("c1", "c2", "c3"):
+            await register_c1(journal, connection)
+        large = asyncio.create_task(journal.append([entry(1, LARGE_TEXT)]))
+        after = asyncio.create_task(journal.append([entry(2)]))
+        same_session = asyncio.create_task(journal.append([entry(1, connection="c2")]))
+        await journal.append([entry(1, session="s2", connection="c3")])
+        await journal.append([entry(2, "word " * 100_000, session="s2", connection="c3")])
+        assert not any(task.done() for task in (large, after, same_session))
+        may_encode.set()
+        await asyncio.gather(large, after, same_session)
+        order = [(one.connection_id, one.n) for one in await all_entries(journal)]
+        assert order == [("c3", 1), ("c3", 2), ("c1", 1), ("c1", 2), ("c2", 1)]
+
+
+async def test_large_appends_keep_their_order_and_one_that_is_cancelled_stops_none(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        await register_c1(journal)
+        cancelled = asyncio.create_task(journal.append([entry(1, LARGE_TEXT)]))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        texts = {n: LARGE_TEXT if n % 2 else "x" for n in range(1, 8)}
+        await asyncio.gather(*(journal.append([entry(n, text)]) for n, text in texts.items()))
+        assert [one.n for one in await all_entries(journal)] == list(range(1, 8))
+
+
+async def test_a_text_of_megabytes_is_stored_compressed_and_read_as_it_was(path: Path) -> None:
+    """While it grows, and once it is complete."""
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        run = talk.prompt("Go")
+        talk.say(LARGE_TEXT)
+        await talk.commit()
+        talk.say("the end")
+        await talk.commit()
+        assert (await journal.stored_rows("s1")).messages[-1].text == f"{LARGE_TEXT}the end"
+        assert (await journal.rows("s1", max_characters=1001)).messages[-1].text == LARGE_TEXT[:1001]
+        assert await maintenance.verify(journal) == []
+        talk.end(run)
+        await talk.commit()
+        assert (await journal.stored_rows("s1")).messages[-1].text == f"{LARGE_TEXT}the end"
+        assert await maintenance.verify(journal) == []
+        assert (await journal.rows("s1", max_characters=1001)).messages[-1].text == LARGE_TEXT[:1001]
+        with closing(sqlite3.connect(path)) as connection:
+            sizes = connection.execute("SELECT length(text) FROM messages WHERE typeof(text) = 'blob'").fetchall()
+        assert [size < len(LARGE_TEXT) // 20 for (size,) in sizes] == [True]
+        await maintenance.rebuild(journal)
+        assert await maintenance.verify(journal) == []
+        await journal.delete("s1", at=1.0)  # the index has to be told what was in it
+        assert await journal.check() == []
+
+
+async def test_the_first_characters_of_a_long_message_can_be_searched(path: Path) -> None:
+    text = f"needle {'x' * MAX_MESSAGE_CHARACTERS} haystack"
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("Go", text)
+        await talk.commit()
+        [hit] = await journal.search(SearchQuery(text="needle"))
+        assert hit.snippet.startswith("needle")
+        assert await journal.search(SearchQuery(text="haystack")) == []
+        with closing(sqlite3.connect(path)) as connection:
+            lengths = connection.execute("SELECT length(text) FROM search_documents WHERE text IS NOT NULL").fetchall()
+        assert lengths == [(MAX_MESSAGE_CHARACTERS,)]
 
 
 async def test_frames_of_which_one_cannot_be_stored_leave_nothing_and_harm_no_other(path: Path) -> None:

@@ -176,7 +176,8 @@ class JournalStore(Protocol):
 
     async def session(self, session_id: str) -> Session | None: ...
 
-    async def rows(self, session_id: str) -> SessionRows: ...
+    async def rows(self, session_id: str, *, max_characters: int | None = None) -> SessionRows:
+        """Return all rows of the session. Of texts of megabytes, up to `max_characters` are enough."""
 
     async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
         """Return runs, usage and state of these sessions, by session; of one without frames, an empty summary."""

@@ -18,7 +18,7 @@ from dragoman.wire.vocabulary import ContentBlock
 
 # Raise it whenever the fold makes other rows of the same frames: stored rows of another version are rebuilt when they
 # are next read. A change of a row's fields alone is noticed without it.
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +163,33 @@ def row_position(row_id: str) -> int:
     """Return the position of the frame that a row began with, within its session: row ids end with it."""
     _, _, digits = row_id.rpartition("-")
     return int(digits) if digits.isdecimal() else 0
+
+
+def is_longer_than(value: object, characters: int) -> bool:
+    """Return whether a row or any of its values has more characters as JSON, estimated from below. It looks at no more
+    values than that."""
+    left = characters
+    values = [value]
+    while values:
+        match values.pop():
+            case str() | bytes() | msgspec.Raw() as text:
+                left -= len(text)
+            case msgspec.Struct() as struct:
+                values.extend(getattr(struct, name) for name in struct.__struct_fields__)
+            case dict() as items:
+                left -= 2 * len(items)
+                if left >= 0:
+                    values.extend(items)
+                    values.extend(items.values())
+            case list() | tuple() as items:
+                left -= 2 * len(items)
+                if left >= 0:
+                    values.extend(items)
+            case _:
+                left -= 1
+        if left < 0:
+            return True
+    return False
 
 
 class SessionRows(msgspec.Struct, frozen=True, kw_only=True):

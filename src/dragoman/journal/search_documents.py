@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,11 @@ from dragoman.wire import vocabulary as acp
 # Characters of a tool call that are indexed. Titles, commands and paths are far shorter; of a diff this is enough to
 # find it, and an agent that writes large files does not fill the index with them.
 MAX_TOOL_CHARACTERS: Final = 16 * 1024
+# Values of a tool's input that are looked at for texts.
+MAX_TOOL_VALUES: Final = 10_000
+
+# Characters of a message that are indexed: a book of 150 pages. All sessions wait while a text is added to the index.
+MAX_MESSAGE_CHARACTERS: Final = 256 * 1024
 
 # Candidates that are ranked: the newest matches. With more matches than this a person has to refine the query anyway,
 # and a query that half of the journal matches then costs no more than others.
@@ -83,18 +89,30 @@ def search_documents(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.T
         return _document(row.id, "file", row.time, [row.path, *(_diff_texts(row.diff) if row.diff else ())])
     if isinstance(row, rows.Terminal):
         return _document(row.id, "command", row.time, [" ".join((row.command, *row.args)), row.cwd or ""])
-    return [SearchDocument(row.id, row.kind, row.time)] if row.text else []
+    if not row.text:
+        return []
+    own_text = None if len(row.text) <= MAX_MESSAGE_CHARACTERS else row.text[:MAX_MESSAGE_CHARACTERS]
+    return [SearchDocument(row.id, row.kind, row.time, own_text)]
 
 
-def _document(row_id: str, kind: DocumentKind, at: float, texts: Sequence[str] | Iterator[str]) -> list[SearchDocument]:
-    text = "\n".join(dict.fromkeys(text for text in texts if text))[:MAX_TOOL_CHARACTERS]
-    return [SearchDocument(row_id, kind, at, text)] if text else []
+def _document(row_id: str, kind: DocumentKind, at: float, texts: Iterable[str]) -> list[SearchDocument]:
+    """Make a document of the first characters of these texts, each of them once."""
+    chosen: dict[str, None] = {}
+    left = MAX_TOOL_CHARACTERS
+    for text in texts:
+        part = text[:left]
+        if part and part not in chosen:
+            chosen[part] = None
+            left -= len(part) + 1
+        if left <= 0:
+            break
+    return [SearchDocument(row_id, kind, at, "\n".join(chosen))] if chosen else []
 
 
 def _tool_texts(call: rows.ToolCall) -> Iterator[str]:
     yield call.title
     yield call.name or ""
-    yield from _leaves(call.raw_input, depth=4)
+    yield from (value for value in islice(_values(call.raw_input, depth=4), MAX_TOOL_VALUES) if isinstance(value, str))
     for location in call.locations:
         yield location.path
     for item in call.content:
@@ -108,16 +126,15 @@ def _diff_texts(diff: acp.Diff) -> Iterator[str]:
     yield diff.old_text or ""
 
 
-def _leaves(value: Any, depth: int) -> Iterator[str]:
-    """Yield the strings in a tool's input: its command, its paths, its pattern."""
-    if isinstance(value, str):
-        yield value
-    elif depth and isinstance(value, dict):
+def _values(value: Any, depth: int) -> Iterator[Any]:
+    """Yield the values of a tool's input, among them the strings: its command, its paths, its pattern."""
+    yield value
+    if depth and isinstance(value, dict):
         for item in value.values():
-            yield from _leaves(item, depth - 1)
+            yield from _values(item, depth - 1)
     elif depth and isinstance(value, list):
         for item in value:
-            yield from _leaves(item, depth - 1)
+            yield from _values(item, depth - 1)
 
 
 def query_terms(text: str) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,7 +32,7 @@ from dragoman.journal.protocols import (
     Process,
     TranscriptPosition,
 )
-from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
+from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone, is_longer_than
 from dragoman.journal.search_documents import SearchHits, SearchQuery, rank
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import owners, rows, schema, search
@@ -56,6 +56,9 @@ _MIN_COMMIT_BYTES: Final = 32 * 1024
 # An append of at least so many bytes of frames, as imports make them, is encoded in a thread of its own while the
 # writer stores the one before. With less, the hand-over would cost more than it saves.
 _BULK_BYTES: Final = 64 * 1024
+
+# An append of more bytes is encoded before the writer gets it: the writer would wait, and all sessions with it.
+_LARGE_BYTES: Final = 2 * 1024 * 1024
 
 _POSITION_COLUMNS: Final = TranscriptPosition.__struct_fields__
 _UPSERT_POSITION: Final = (
@@ -90,10 +93,13 @@ class SqliteJournal:
             when_quiet=self._checkpoint,
         )
         self._bulk_thread = ThreadPoolExecutor(1, "dragoman journal bulk")
+        self._large_thread = ThreadPoolExecutor(1, "dragoman journal large")  # starts when it is needed
         self._reader_threads = ThreadPoolExecutor(_READER_THREADS, "dragoman journal reader")
         self._idle_readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._listeners: list[CommitListener] = []
         self._is_closed = False
+        # Large appends that the writer does not have yet: the ids of their connections and sessions.
+        self._large_appends: dict[asyncio.Future[None], frozenset[str]] = {}
 
     @classmethod
     async def open(
@@ -135,6 +141,7 @@ class SqliteJournal:
     def _close(self) -> None:
         self._writer.close()
         self._bulk_thread.shutdown()
+        self._large_thread.shutdown()
         self._notifier.close()
         self._inbox_notifier.close()
         for connection in (self._version_connection, self._inbox_connection):
@@ -203,9 +210,12 @@ class SqliteJournal:
         transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
         size = sum([len(entry.frame) for entry in entries])
-        encoding = (
-            self._bulk_thread.submit(_encode, entries, changes) if size >= _BULK_BYTES and not self._is_closed else None
-        )
+        encoding: Future[_Encoded] | None = None
+        is_large = size > _LARGE_BYTES or (transcript_position is None and any(map(_is_large, changes)))
+        if is_large or self._large_appends:
+            encoding = await self._encode_in_order(entries, changes, is_large=is_large)
+        elif size >= _BULK_BYTES and not self._is_closed:
+            encoding = self._bulk_thread.submit(_encode, entries, changes)
 
         def write() -> int:
             if transcript_position is not None:
@@ -218,6 +228,30 @@ class SqliteJournal:
                 self._call_listeners(format_cursor(self.name, seq), entries, changes)
 
         return format_cursor(self.name, await self._writer.write(write, on_committed=on_committed))
+
+    async def _encode_in_order(
+        self, entries: Sequence[Entry], changes: Sequence[RowChanges], *, is_large: bool
+    ) -> Future[_Encoded] | None:
+        """Wait for large appends to the same connections and sessions; then, if this one is large, until it is encoded.
+
+        Appends to one connection or session reach the writer in the order of the calls.
+        """
+        ids = frozenset(
+            id_ for entry in entries for id_ in (entry.connection_id, entry.session_id) if id_ is not None
+        ).union(change.session_id for change in changes)
+        while earlier := [done for done, others in self._large_appends.items() if ids & others]:
+            await asyncio.wait(earlier)
+        if not is_large or self._is_closed:
+            return None
+        encoded = asyncio.get_running_loop().create_future()
+        self._large_appends[encoded] = ids
+        try:
+            encoding = self._large_thread.submit(_encode, entries, changes)
+            await asyncio.wrap_future(encoding)
+            return encoding
+        finally:
+            del self._large_appends[encoded]
+            encoded.set_result(None)
 
     def on_commit(self, listener: CommitListener) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -417,8 +451,10 @@ class SqliteJournal:
     async def session(self, session_id: str) -> Session | None:
         return await self._read_rows(lambda connection: rows.read_session(connection, session_id), session_id)
 
-    async def rows(self, session_id: str) -> SessionRows:
-        return await self._read_rows(lambda connection: rows.read_rows(connection, session_id), session_id)
+    async def rows(self, session_id: str, *, max_characters: int | None = None) -> SessionRows:
+        return await self._read_rows(
+            lambda connection: rows.read_rows(connection, session_id, max_characters), session_id
+        )
 
     async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
         chosen = list(session_ids)
@@ -497,7 +533,7 @@ class SqliteJournal:
         if record is None or record[1] != changes.position:
             return False
         rows.delete_rows(self._connection, record[0])
-        rows.apply_changes(self._connection, record[0], changes, rows.encode_rows(changes))
+        rows.apply_changes(self._connection, record[0], changes, rows.encode_changes(changes))
         return True
 
     async def check(self) -> Sequence[str]:
@@ -559,11 +595,15 @@ class _Encoded(NamedTuple):
     """The slow part of an append, which needs no connection."""
 
     frames: Mapping[int, bytes]  # compressed ones, by the index of the entry
-    rows: Sequence[Sequence[list[Any]]]  # for each of the changes
+    rows: Sequence[rows.EncodedChanges]
 
 
 def _encode(entries: Sequence[Entry], changes: Sequence[RowChanges]) -> _Encoded:
-    return _Encoded(compress_large(entries), [rows.encode_rows(change) for change in changes])
+    return _Encoded(compress_large(entries), [rows.encode_changes(change) for change in changes])
+
+
+def _is_large(changes: RowChanges) -> bool:
+    return any(is_longer_than(value, _LARGE_BYTES) for values in (changes.puts, changes.parts) for value in values)
 
 
 def _stale_sessions(connection: sqlite3.Connection, session_id: str | None = None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from dragoman.journal.rows import (
     StoredMessage,
     row_key,
 )
-from dragoman.journal.sqlite.schema import ROW_TABLES, ROWS_VERSION, SESSION_TABLES
+from dragoman.journal.sqlite.schema import ROW_TABLES, ROWS_VERSION, SESSION_TABLES, pack_text, unpack_text
 from dragoman.wire.vocabulary import ContentBlock
 
 # Two characters after each text: every one or two characters of it then begin a group of three, and the index is made
@@ -36,15 +36,25 @@ _row_order = itemgetter(-1)
 _block_decoder = msgspec.json.Decoder(tuple[ContentBlock, ...])
 
 
-def encode_rows(changes: RowChanges) -> list[list[Any]]:
-    """Return the values to store for each changed row. Needs no connection, so that another thread can do it."""
-    return [ROW_TABLES[TABLE_NAMES[type(row)]].encode(row) for row in changes.puts]
+class EncodedChanges(NamedTuple):
+    """The values to store for each changed row, and the text and blocks of each part of a message."""
+
+    rows: Sequence[list[Any]]
+    parts: Sequence[tuple[str | bytes, bytes | None]]
+
+
+def encode_changes(changes: RowChanges) -> EncodedChanges:
+    """Encode the changes of rows. Needs no connection, so that another thread can do it."""
+    return EncodedChanges(
+        [ROW_TABLES[TABLE_NAMES[type(row)]].encode(row) for row in changes.puts],
+        [(pack_text(part.text), msgspec.json.encode(part.blocks) if part.blocks else None) for part in changes.parts],
+    )
 
 
 def apply_changes(
-    connection: sqlite3.Connection, session_key: int, changes: RowChanges, encoded: Sequence[list[Any]]
+    connection: sqlite3.Connection, session_key: int, changes: RowChanges, encoded: EncodedChanges
 ) -> None:
-    """Store the changes. `encoded` comes from `encode_rows`.
+    """Store the changes. `encoded` comes from `encode_changes`.
 
     Not on rows that lack earlier frames or are of another version: these stay stale, and are rebuilt when read.
     """
@@ -70,7 +80,7 @@ def apply_changes(
     texts: dict[str, str] = {}
     # Rows of later commits come after; within one, rows are in the order in which they were first seen.
     first = changes.position << _ORDER_BITS
-    for order, (row, values) in enumerate(zip(changes.puts, encoded, strict=True), start=first):
+    for order, (row, values) in enumerate(zip(changes.puts, encoded.rows, strict=True), start=first):
         upsert = ROW_TABLES[TABLE_NAMES[type(row)]].upsert
         connection.execute(upsert, (session_key, row_key(row), order, *values))
         if isinstance(row, StoredMessage) and row.ended:
@@ -78,18 +88,17 @@ def apply_changes(
                 "DELETE FROM message_parts WHERE session_key = ? AND message_id = ?", (session_key, row.id)
             )
             texts[row.id] = row.text
-    for part in changes.parts:
-        blocks = msgspec.json.encode(part.blocks) if part.blocks else None
-        connection.execute(
-            "INSERT INTO message_parts VALUES(?, ?, ?, ?)", (session_key, part.message_id, part.text, blocks)
-        )
+    for part, (text, blocks) in zip(changes.parts, encoded.parts, strict=True):
+        connection.execute("INSERT INTO message_parts VALUES(?, ?, ?, ?)", (session_key, part.message_id, text, blocks))
     for document in changes.documents:
         inserted = connection.execute(
             "INSERT INTO search_documents(session_key, row_id, kind, at, text) VALUES(?, ?, ?, ?, ?)",
             (session_key, document.row_id, document.kind, document.at, document.text),
         )
-        text = document.text if document.text is not None else texts[document.row_id]
-        connection.execute("INSERT INTO search_index(rowid, text) VALUES(?, ?)", (inserted.lastrowid, text + END_MARK))
+        searched = document.text if document.text is not None else texts[document.row_id]
+        connection.execute(
+            "INSERT INTO search_index(rowid, text) VALUES(?, ?)", (inserted.lastrowid, searched + END_MARK)
+        )
 
 
 def delete_rows(connection: sqlite3.Connection, session_key: int) -> None:
@@ -106,8 +115,11 @@ def delete_rows(connection: sqlite3.Connection, session_key: int) -> None:
     connection.execute("UPDATE session_keys SET folded_count = 0, rows_version = '' WHERE key = ?", (session_key,))
 
 
-def read_rows(connection: sqlite3.Connection, session_id: str) -> SessionRows:
-    """Read all tables in one transaction, so that they belong together whatever is written meanwhile."""
+def read_rows(connection: sqlite3.Connection, session_id: str, max_characters: int | None = None) -> SessionRows:
+    """Read all tables in one transaction, so that they belong together whatever is written meanwhile.
+
+    With `max_characters`, only the beginning of texts that are stored compressed.
+    """
     connection.execute("BEGIN")
     try:
         key = _session_key(connection, session_id)
@@ -117,14 +129,14 @@ def read_rows(connection: sqlite3.Connection, session_id: str) -> SessionRows:
         for name, table in ROW_TABLES.items():
             records = connection.execute(f"{table.select} WHERE session_key = ?", (key,)).fetchall()
             records.sort(key=_row_order)  # SQLite would move all of their text to sort them
-            tables[name] = [table.decode(values) for values in records]
+            tables[name] = [table.decode(values, max_characters) for values in records]
         parts = connection.execute(
             "SELECT message_id, text, blocks FROM message_parts WHERE session_key = ? ORDER BY rowid", (key,)
         ).fetchall()
     finally:
         connection.execute("COMMIT")
     if parts:
-        tables["messages"] = _with_parts(tables["messages"], parts)
+        tables["messages"] = _with_parts(tables["messages"], parts, max_characters)
     return SessionRows(**tables)
 
 
@@ -134,16 +146,20 @@ def _session_key(connection: sqlite3.Connection, session_id: str) -> int | None:
 
 
 def _with_parts(
-    messages: Sequence[StoredMessage], parts: Sequence[tuple[str, str, bytes | None]]
+    messages: Sequence[StoredMessage],
+    parts: Sequence[tuple[str, str | bytes, bytes | None]],
+    max_characters: int | None,
 ) -> list[StoredMessage]:
     texts: dict[str, list[str]] = {}
     blocks: dict[str, tuple[ContentBlock, ...]] = {}
     for message_id, text, encoded_blocks in parts:
-        texts.setdefault(message_id, []).append(text)
+        texts.setdefault(message_id, []).append(unpack_text(text, max_characters))
         if encoded_blocks is not None:
             blocks[message_id] = blocks.get(message_id, ()) + _block_decoder.decode(encoded_blocks)
     return [
-        msgspec.structs.replace(message, text="".join(texts[message.id]), blocks=blocks.get(message.id, ()))
+        msgspec.structs.replace(
+            message, text="".join(texts[message.id])[:max_characters], blocks=blocks.get(message.id, ())
+        )
         if message.id in texts
         else message
         for message in messages

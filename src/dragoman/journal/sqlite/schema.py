@@ -10,6 +10,7 @@ Names that occur in every frame (connections, sessions, kinds) are stored once a
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import sqlite3
 import types
@@ -24,6 +25,7 @@ import msgspec
 from dragoman.journal.entry import ORIGINS
 from dragoman.journal.errors import JournalCorrupt, JournalError, from_sqlite
 from dragoman.journal.rows import FOLD_VERSION, TABLES
+from dragoman.journal.search_documents import MAX_MESSAGE_CHARACTERS
 
 # `process`: a commit survives any end of the process; a power failure may cost the last moments, never the file
 # (NORMAL: the log is synced before it is copied into the file, not at each commit). `power`: each commit is synced.
@@ -44,6 +46,13 @@ MAX_LOG_PAGES: Final = 16_000
 # session to session; diffs and inputs of tools are in their frames already. (Measured on transcripts: with a tenth of
 # it the file is 7 % smaller, and compressing it takes a fifth longer.)
 _MAX_PLAIN_JSON_BYTES: Final = 4000
+
+# Text of more characters is stored compressed: what an agent wrote at once is often a file, and all sessions wait while
+# it is written. (The text of a message that is no longer is what the search index refers to.)
+_MAX_PLAIN_TEXT_CHARACTERS: Final = MAX_MESSAGE_CHARACTERS
+# Characters, or bytes, that are encoded at once: no other thread runs meanwhile.
+_TEXT_STEP: Final = 256 * 1024
+_MAX_CHARACTER_BYTES: Final = 4  # in UTF-8
 
 # Page cache of the writer. A commit of several sessions changes more pages than SQLite's default of 2 MB holds; pages
 # that do not fit are written and read again early.
@@ -135,6 +144,29 @@ class Column(msgspec.Struct, frozen=True):
         return _decoder(self.type).decode(zlib.decompress(value) if type(value) is bytes else value)
 
 
+def pack_text(text: str) -> str | bytes:
+    """Return a text as it is stored."""
+    if len(text) <= _MAX_PLAIN_TEXT_CHARACTERS:
+        return text
+    compressor = zlib.compressobj(1)
+    parts = [
+        compressor.compress(text[begin : begin + _TEXT_STEP].encode()) for begin in range(0, len(text), _TEXT_STEP)
+    ]
+    return b"".join((*parts, compressor.flush()))
+
+
+def unpack_text(value: str | bytes, max_characters: int | None = None) -> str:
+    """Return a text from its stored form; of a compressed one, its first `max_characters`."""
+    if isinstance(value, str):
+        return value
+    if max_characters is not None:
+        beginning = zlib.decompressobj().decompress(value, max_characters * _MAX_CHARACTER_BYTES)
+        return codecs.getincrementaldecoder("utf-8")().decode(beginning)[:max_characters]
+    data = zlib.decompress(value)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    return "".join([decoder.decode(data[begin : begin + _TEXT_STEP]) for begin in range(0, len(data), _TEXT_STEP)])
+
+
 class Table(msgspec.Struct, frozen=True):
     """A table of rows: the session, the row's key, a number that orders the rows, and one column for each field."""
 
@@ -143,6 +175,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     names: tuple[str, ...]
     encoded_columns: tuple[tuple[int, Column], ...]  # those whose values are not stored as they are
+    text_columns: tuple[int, ...]  # all others: their texts are, unless they are long
     upsert: str
 
     @property
@@ -165,12 +198,19 @@ class Table(msgspec.Struct, frozen=True):
         values = list(msgspec.structs.astuple(row))
         for index, column in self.encoded_columns:
             values[index] = column.encode(values[index])
+        for index in self.text_columns:
+            if type(values[index]) is str:
+                values[index] = pack_text(values[index])
         return values
 
-    def decode(self, values: tuple[Any, ...]) -> Any:
+    def decode(self, values: tuple[Any, ...], max_characters: int | None = None) -> Any:
         fields = list(values)
         for index, column in self.encoded_columns:
             fields[index] = column.decode(fields[index])
+        if bytes in map(type, fields):
+            for index in self.text_columns:
+                if type(fields[index]) is bytes:
+                    fields[index] = unpack_text(fields[index], max_characters)
         return self.type(**dict(zip(self.names, fields, strict=False)))  # without the row's order, the last value
 
 
@@ -201,7 +241,8 @@ def _table(name: str, type_: type[Any]) -> Table:
     ]
     names = tuple(column.name for column in columns)
     encoded = tuple((index, column) for index, column in enumerate(columns) if not column.is_stored_as_is)
-    return Table(name, type_, tuple(columns), names, encoded, _upsert(name, names))
+    texts = tuple(index for index, column in enumerate(columns) if column.is_stored_as_is)
+    return Table(name, type_, tuple(columns), names, encoded, texts, _upsert(name, names))
 
 
 def _upsert(table: str, names: Sequence[str]) -> str:
