@@ -97,6 +97,9 @@ class StubBridge:
     def pending(self) -> PermissionsSnapshot:
         return PermissionsSnapshot(cursor="0", pending=())
 
+    async def recorded_run(self, session_id: str, run_id: str) -> rows.Run | None:
+        return self.run_row
+
     async def run_text(self, session_id: str, run_id: str) -> tuple[rows.Run | None, str]:
         return self.run_row, "\n\n".join(self.texts.values())
 

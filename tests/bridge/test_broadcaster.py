@@ -82,8 +82,8 @@ class LateJournal(MemoryJournal):
     ) -> Page:
         return await self._slowly(await super().read(session_id, after=after, limit=limit))
 
-    async def rows(self, session_id: str) -> SessionRows:
-        return await self._slowly(await super().rows(session_id))
+    async def rows(self, session_id: str, *, max_characters: int | None = None) -> SessionRows:
+        return await self._slowly(await super().rows(session_id, max_characters=max_characters))
 
     async def _slowly(self, found: T) -> T:
         """Return a value late, when it may be outdated."""

@@ -1,11 +1,17 @@
-"""The files of the page, also while it is rebuilt under a running server."""
+"""The files of the page, also while it is rebuilt under a running server; and results with long texts."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+import msgspec
+import pytest
+from starlette.responses import StreamingResponse
+
 from bridge.stub_server import stub_server
+from dragoman.bridge.responses import MAX_ENCODED_CHARS, encode_in_parts, run_response
+from dragoman.protocol.results import RunResult
 
 BROWSER = {"accept": "text/html"}
 
@@ -49,3 +55,25 @@ async def test_while_a_page_is_built_the_one_before_is_served(tmp_path: Path) ->
         shutil.rmtree(page)
         assert (await stranger.get("/")).text == "one"
         assert (await stranger.get("/assets/page-xxxxxone.js")).text == "one"
+
+
+def result(text: str) -> RunResult:
+    return RunResult(
+        session_id='"text":""',
+        run_id="r",
+        status="success",
+        stop_reason="end_turn",
+        reason=None,
+        text=text,
+        usage=None,
+        cursor="c",
+    )
+
+
+@pytest.mark.parametrize("length", [0, 1, MAX_ENCODED_CHARS, MAX_ENCODED_CHARS + 1, 3 * MAX_ENCODED_CHARS])
+def test_the_text_of_a_run_is_encoded_in_bounded_parts(length: int) -> None:
+    text = ('a"\\\n€😀' * (length // 6 + 1))[:length]
+    parts = list(encode_in_parts(result(text)))
+    assert b"".join(parts) == msgspec.json.encode(result(text))
+    assert max(map(len, parts)) < MAX_ENCODED_CHARS * 4
+    assert isinstance(run_response(result(text), 200), StreamingResponse) == (length > MAX_ENCODED_CHARS)

@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from dragoman.bridge import rows as bridge_rows
-from dragoman.bridge.rows import MAX_PART_CHARS, MAX_ROW_CHARS, changes_of, full_row_model, newest_rows, row_model
+from dragoman.bridge.rows import (
+    MAX_FULL_ROW_CHARS,
+    MAX_PART_CHARS,
+    MAX_ROW_CHARS,
+    changes_of,
+    full_row_model,
+    newest_rows,
+    row_model,
+)
 from dragoman.journal.rows import MessagePart, RowChanges, SessionRows, StoredMessage
 from dragoman.protocol import messages, models
 from dragoman.record import rows
@@ -36,6 +44,28 @@ def test_a_long_row_is_shortened_unless_it_is_requested() -> None:
     row = result({"text": "x" * MAX_ROW_CHARS})
     assert (row.raw_input, row.shortened) == (None, True)
     assert result({"text": "x" * MAX_ROW_CHARS}, full=True).raw_input == {"text": "x" * MAX_ROW_CHARS}
+
+
+class Untouched(list[Any]):
+    """A list whose items nobody may look at."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was looked into")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_value_that_is_too_long_is_not_encoded_to_find_that_out(full: bool) -> None:
+    limit = MAX_FULL_ROW_CHARS if full else MAX_ROW_CHARS
+    unencodable = object()
+    for value in (
+        {"text": "x" * (limit + 1), "more": unencodable},
+        [["x" * 1000, unencodable]] * (limit // 1000 + 1),
+        Untouched([0] * limit),
+        {"deep": [[[Untouched([None] * limit)]]]},
+    ):
+        row = full_row_model(called(value)) if full else row_model(called(value))
+        assert isinstance(row, models.ToolCall)
+        assert (row.raw_input, row.shortened) == (None, True)
 
 
 @pytest.mark.parametrize("full", [False, True])

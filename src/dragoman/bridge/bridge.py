@@ -186,6 +186,11 @@ class Bridge:
         listing = self.broadcaster.listing
         return messages.PermissionsSnapshot(cursor=f"w{listing.pending_number}", pending=tuple(listing.pending()))
 
+    async def recorded_run(self, session_id: str, run_id: str) -> Run | None:
+        """A run's row, if it was recorded already."""
+        summaries = await self.hub.journal.summaries([session_id])
+        return next((run for run in summaries[session_id].runs if run.id == run_id), None)
+
     async def run_text(self, session_id: str, run_id: str) -> tuple[Run | None, str]:
         """A run's row, if it was recorded already, and the text of all the agent's messages in it."""
         rows = await self.hub.journal.rows(session_id)

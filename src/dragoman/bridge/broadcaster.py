@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.broadcast import ForeignFold, SessionBroadcast, StreamMessage
 from dragoman.bridge.listing import SessionListing, same_but_progress, session_item, session_state
 from dragoman.bridge.refusal import Refusal
-from dragoman.bridge.rows import changes_of, newest_rows, session_details
+from dragoman.bridge.rows import MAX_SENT_CHARS, changes_of, newest_rows, session_details
 from dragoman.bridge.telemetry import Metrics
 from dragoman.hub.hub import Hub
 from dragoman.journal import notes
@@ -74,7 +74,7 @@ class Broadcaster:
         self.listing.begin(sessions)
         for row in sessions:
             if row.status == "running":
-                self.listing.set_pending(row.id, await self._journal.rows(row.id))
+                self.listing.set_pending(row.id, await self._journal.rows(row.id, max_characters=MAX_SENT_CHARS))
                 self.listing.refresh(row.id)
         self._task = asyncio.get_running_loop().create_task(
             self._follow_other_processes(cursor), name="dragoman broadcaster"
@@ -187,7 +187,7 @@ class Broadcaster:
             elif broadcast.foreign is not None:
                 session_rows = broadcast.foreign.store.read()
             else:
-                session_rows = await self._journal.rows(session_id)
+                session_rows = await self._journal.rows(session_id, max_characters=MAX_SENT_CHARS)
             # After a reset, which another process caused by writing to it, the chunks continue from something else.
             if session_rows.sessions and broadcast.resets == resets:
                 return session_rows.sessions[0], session_rows, resumed, elsewhere
@@ -384,7 +384,7 @@ class Broadcaster:
         if broadcast is not None:
             await self._catch_up(broadcast)
         if row.status == "running" or self.listing.pending_in(session_id):
-            self.listing.set_pending(session_id, await self._journal.rows(session_id))
+            self.listing.set_pending(session_id, await self._journal.rows(session_id, max_characters=MAX_SENT_CHARS))
         self.listing.put(row)
 
     async def _catch_up(self, broadcast: SessionBroadcast) -> None:

@@ -28,10 +28,11 @@ from dragoman.bridge.refusal import Refusal, refusal_of_field
 from dragoman.bridge.responses import (
     KEEP_ALIVE,
     KEEP_ALIVE_S,
-    event,
+    encode_in_parts,
     json_response,
     refusal_event,
     refusal_response,
+    run_response,
     stream_event,
     until_gone,
 )
@@ -330,7 +331,7 @@ class Api:
         async with aclosing(stream):
             result = await self._awaited(stream, waiting, http_request, wait_s)
         self._auth.check(caller)
-        return json_response(result, 202 if result.status == "running" else 200)
+        return run_response(result, 202 if result.status == "running" else 200)
 
     async def _awaited(
         self,
@@ -402,7 +403,11 @@ class Api:
                     if waiting is not None:
                         result = await waiting.result()
                         self._auth.check(caller)
-                        yield event("run", msgspec.json.encode(result))
+                        yield b"event: run\ndata: "
+                        for part in encode_in_parts(result):
+                            yield part
+                            await asyncio.sleep(0)
+                        yield b"\n\n"
                 except StopAsyncIteration:
                     return
                 except Refusal as refusal:
@@ -464,7 +469,7 @@ class RunWaiter:
 
     async def check(self) -> None:
         """Look into the journal."""
-        run, _ = await self._bridge.run_text(self._session_id, self._run_id)
+        run = await self._bridge.recorded_run(self._session_id, self._run_id)
         self.ended = run is not None and run.status != "running"
 
     async def result(self) -> RunResult:

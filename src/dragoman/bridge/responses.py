@@ -14,20 +14,23 @@ import hashlib
 import math
 import mimetypes
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.refusal import Refusal
 from dragoman.protocol.models import Model
-from dragoman.protocol.results import HttpError
+from dragoman.protocol.results import HttpError, RunResult
 
 JSON: Final = "application/json"
+
+# Characters of a text that are encoded at once.
+MAX_ENCODED_CHARS: Final = 256 * 1024
 
 # Silence after which a comment is sent: proxies close connections that are silent for a minute.
 KEEP_ALIVE_S: Final = 15.0
@@ -38,6 +41,28 @@ def json_response(content: Model | bytes, status: int = 200) -> Response:
     """A response with a result, or with JSON that is encoded already."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(data, status, {"cache-control": "no-store"}, JSON)
+
+
+def run_response(result: RunResult, status: int) -> Response:
+    """A response with the result of a run. A long text is encoded in parts, so that other clients get their turn."""
+    if len(result.text) <= MAX_ENCODED_CHARS:
+        return json_response(result, status)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for part in encode_in_parts(result):
+            yield part
+            await asyncio.sleep(0)
+
+    return StreamingResponse(parts(), status, {"cache-control": "no-store"}, JSON)
+
+
+def encode_in_parts(result: RunResult) -> Iterator[bytes]:
+    """Encode the result of a run, with up to `MAX_ENCODED_CHARS` characters of its text in each part."""
+    begin, _, end = msgspec.json.encode(msgspec.structs.replace(result, text="")).partition(b'"text":""')
+    yield begin + b'"text":"'
+    for first in range(0, len(result.text), MAX_ENCODED_CHARS):
+        yield msgspec.json.encode(result.text[first : first + MAX_ENCODED_CHARS])[1:-1]
+    yield b'"' + end
 
 
 def refusal_response(refusal: Refusal, status: int | None = None) -> Response:

@@ -26,6 +26,9 @@ MAX_PERMISSION_CHARS: Final = 1024 * 1024
 # The same for the images and files of a message, together: they are sent as a whole or not at all.
 MAX_ATTACHMENT_CHARS: Final = 1024 * 1024
 
+# Characters of a text that are enough to know what is sent of it unasked, and that there is more.
+MAX_SENT_CHARS: Final = MAX_PERMISSION_CHARS + 1
+
 # Characters of a message that are sent at once to a client that asks for it; the rest follows in further parts.
 MAX_PART_CHARS: Final = 256 * 1024
 
@@ -135,6 +138,9 @@ class _Budget:
         """Return the agent's own value as JSON, so that it is not encoded again; None if it exceeds the limit."""
         if value is None:
             return None
+        if stored.is_longer_than(value, self._left):  # encoding all of it would stop the server for other clients
+            self.exceeded = True
+            return None
         try:
             data = msgspec.json.encode(value)
         except RecursionError:  # it was just not too deep to be decoded
@@ -221,7 +227,7 @@ def full_row_model(row: stored.Row, offset: int = 0) -> models.Row | None:
     It is `shortened` where more of the message follows, or where the row is too long even for a client that asks.
     """
     if isinstance(row, stored.StoredMessage):
-        part = msgspec.structs.replace(row, text=row.text[offset:])
+        part = msgspec.structs.replace(row, text=row.text[offset : offset + MAX_PART_CHARS + 1])
         return _row_model(part, _Budget(MAX_PART_CHARS), _Budget(MAX_FULL_ROW_CHARS))
     budget = _Budget(MAX_FULL_ROW_CHARS)
     return _row_model(row, budget, budget)

@@ -122,10 +122,10 @@ class Services:
             raise Refusal("not_found", f"there is no session {session_id}", field="session_id")
         return row
 
-    async def session_rows(self, session_id: str) -> SessionRows:
-        """All rows of a session; a `Refusal` where there is none."""
+    async def session_rows(self, session_id: str, *, max_characters: int | None = None) -> SessionRows:
+        """All rows of a session, with so much of long texts at least; a `Refusal` where there is no such session."""
         await self.session_row(session_id)
-        return await self.journal.rows(session_id)
+        return await self.journal.rows(session_id, max_characters=max_characters)
 
     async def check_folders(self, caller: Caller, *folders: str) -> None:
         """Raise a `ScopeMissing` where the caller may not work in one of these folders; they need not exist."""

@@ -15,7 +15,7 @@ from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcaster import HIDDEN_KIND
 from dragoman.bridge.changes import changes_summary, file_diffs
 from dragoman.bridge.refusal import Refusal, existing_folder
-from dragoman.bridge.rows import form_of, full_row_model, newest_rows
+from dragoman.bridge.rows import MAX_SENT_CHARS, form_of, full_row_model, newest_rows
 from dragoman.bridge.services import Services, handles
 from dragoman.config import load
 from dragoman.errors import InputError
@@ -238,7 +238,7 @@ async def list_sessions(services: Services, request: requests.SessionList, calle
 
 @handles(requests.SessionHistory)
 async def read_history(services: Services, request: requests.SessionHistory, caller: Caller) -> results.HistoryPage:
-    session_rows = await services.session_rows(request.session_id)
+    session_rows = await services.session_rows(request.session_id, max_characters=MAX_SENT_CHARS)
     newest, more, before = newest_rows(session_rows, min(max(request.limit, 1), 5000), max(request.before, 0))
     return results.HistoryPage(rows=newest, more=more, before=before)
 
