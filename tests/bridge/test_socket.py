@@ -17,6 +17,7 @@ from dragoman.bridge.broadcast import SessionBroadcast
 from dragoman.bridge.broadcaster import Broadcaster
 from dragoman.bridge.rows import newest_rows
 from dragoman.bridge.socket import MAX_BURST
+from dragoman.journal.maintenance import rebuild
 from journal import talk as journal_talk
 
 
@@ -158,6 +159,26 @@ async def test_a_permission_is_seen_by_all_and_answered_by_the_first(server: Rea
         (row,) = view.rows("permissions")
         assert (row["outcome"], row["decided_by"]) == ("selected", "person")
         assert (tmp_path / "README").read_text() != "old\n"
+
+
+async def test_a_question_about_a_guarded_file_says_why_live_and_when_rebuilt(
+    server: RealServer, tmp_path: Path
+) -> None:
+    async with server.client() as client:
+        session_id = await opened(client, tmp_path, access="edit-inside")
+        view = await client.follow(session_id)
+        await client.call("session.prompt", session_id=session_id, text="edit .mcp.json")
+        await client.wait_for(view, lambda view: any(row["asked_because"] for row in view.rows("permissions")))
+        (row,) = view.rows("permissions")
+        assert (row["outcome"], row["origin"]) == ("pending", "agent")
+        assert ".mcp.json, which always needs your approval: an agent takes settings" in row["asked_because"]
+        answer = {"session_id": session_id, "permission_id": row["id"], "answer": "reject"}
+        await client.call("permission.answer", **answer)
+        await client.wait_for(view, lambda view: view.settled)
+    journal = server.bridge.hub.journal
+    assert (await journal.rows(session_id)).permissions[0].asked_because == row["asked_because"]
+    assert await rebuild(journal, [session_id]) == 1
+    assert (await journal.rows(session_id)).permissions[0].asked_because == row["asked_because"]
 
 
 async def test_an_answer_that_does_not_fit_the_form_is_refused_field_by_field(

@@ -343,6 +343,8 @@ def test_a_persons_answers_are_shown(cli: Cli) -> None:
             call = {"toolCallId": f"t{number}", "title": f"Edit file {number}"}
             params = {"sessionId": "a", "toolCall": call, "options": ALLOW}
             talk.frame("in", {"id": number, "method": "session/request_permission", "params": params}, "agent")
+            if decision == "deny":
+                talk.note(notes.PermissionGuarded(number, "write .git/config, which always needs your approval"))
             talk.note(notes.Decision(number, "person", "", decision, option))  # type: ignore[arg-type]
             answer = {"outcome": {"outcome": "selected", "optionId": option}}
             talk.frame("out", {"id": number, "result": answer}, "client")
@@ -357,7 +359,7 @@ def test_a_persons_answers_are_shown(cli: Cli) -> None:
     edit_journal(cli, work)
     out = cli("sessions", "show").out
     assert "\n✓ allowed by you: Edit file 70\n" in out
-    assert "\n✗ denied by you: Edit file 71\n" in out
+    assert "\n✗ denied by you: Edit file 71\n  ! write .git/config, which always needs your approval\n" in out
     assert "\n? Which colour?\n  colour: blue\n" in out
 
 

@@ -19,6 +19,7 @@ from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.policy.rules import PolicyRule
+from dragoman.record import notes
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
@@ -215,6 +216,20 @@ async def test_a_question_about_a_guarded_file_says_why(agent_with: Build, works
         "",
     ]
     assert not (workspace.cwd / ".mcp.json").exists()
+
+
+async def test_the_reason_is_noted_after_the_question_and_before_the_answer(
+    agent_with: Build, workspace: Workspace
+) -> None:
+    agent = agent_with(access="edit-inside", on_permission=lambda request: False)
+    await agent.refused("fs/write_text_file", path=f"{workspace.cwd}/.mcp.json", content="{}")
+    await agent.permission(kind="edit", locations=[{"path": f"{workspace.cwd}/.mcp.json"}])
+    await agent.permission(kind="execute", rawInput={"command": "make"})
+    kinds = [type(note) for note in agent.notes]
+    ours = [notes.File, notes.PermissionRequested, notes.PermissionGuarded, notes.Decision]
+    assert kinds == [*ours, notes.PermissionGuarded, notes.Decision, notes.Decision]
+    reasons = [note.reason for note in agent.notes if isinstance(note, notes.PermissionGuarded)]
+    assert all(".mcp.json, which always needs your approval: " in reason for reason in reasons)
 
 
 async def test_the_users_list_holds_in_a_session(agent_with: Build, workspace: Workspace, tmp_path: Path) -> None:

@@ -46,6 +46,18 @@ def test_a_question_about_a_command_shows_the_command_and_no_values() -> None:
     assert "secret-value" not in repr(row)
 
 
+def test_the_reason_to_ask_whatever_rules_allow_is_part_of_the_row() -> None:
+    tape = asked_about_a_write()
+    before = only_permission(tape)
+    [changed] = tape.note(notes.PermissionGuarded("w", "because"))
+    assert changed == facts.PermissionChanged(only_permission(tape))
+    assert (before.asked_because, only_permission(tape).asked_because) == ("", "because")
+    tape.note(notes.Decision("w", "person", "said yes", "allow", "yes"))
+    assert only_permission(tape).asked_because == "because"
+    assert tape.note(notes.PermissionGuarded("w", "too late")) == ()
+    assert tape.note(notes.PermissionGuarded("never asked", "x")) == ()
+
+
 def test_the_decision_resolves_it_before_the_work_is_done() -> None:
     tape = asked_about_a_write()
     [resolved] = tape.note(notes.Decision("w", "person", "said yes", "allow", "yes", remembered=("r1",)))

@@ -269,6 +269,8 @@ export interface Permission {
   content: readonly ToolContent[];
   locations: readonly Location[];
   raw_input: unknown;
+  /** why it needs an answer, whatever rules allow; empty where they could allow it */
+  asked_because: string;
   outcome: "pending" | "selected" | "cancelled" | "failed";
   option_id: string | null;
   resolved_time: number | null;

@@ -222,7 +222,8 @@ class PermissionService:
         permission = msgspec.structs.replace(permission, request_id=request.id)
         self._withdraw_announced(request.id)
         if self._decide_unasked(permission) is None:
-            self._announced[request.id] = (request, self._open(permission))
+            self._announced[request.id] = (request, pending := self._open(permission))
+            self._note_guard(pending.request)
         while len(self._announced) > MAX_ANNOUNCED:
             self._withdraw_announced(next(iter(self._announced)))
 
@@ -287,6 +288,7 @@ class PermissionService:
         pending = self._open(permission)
         if permission.origin != "agent":
             self._note(_request_note(permission))
+        self._note_guard(pending.request)
         return await self._ask(pending)
 
     def _decide_unasked(self, permission: PermissionRequest) -> Decision | None:
@@ -332,6 +334,11 @@ class PermissionService:
             reason = f"{permission.reason}; {advice}" if permission.reason else advice
             pending.decide(Decision(permission.reject(), "default", reason))
         return pending
+
+    def _note_guard(self, permission: PermissionRequest) -> None:
+        if permission.reason:
+            assert permission.request_id is not None
+            self._note(notes.PermissionGuarded(permission.request_id, permission.reason))
 
     async def _ask(self, pending: _Pending) -> Decision:
         polling = asyncio.get_running_loop().create_task(self._poll_rules(), name="dragoman rules poll")

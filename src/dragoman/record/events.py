@@ -171,6 +171,8 @@ class PermissionRequested(EventBase, frozen=True, gc=False):
 
 
 class PermissionResolved(_DecidedEvent, frozen=True, gc=False):
+    """`asked_because` tells why it was asked whatever rules allow; empty for others."""
+
     type: ClassVar[str] = "permission.resolved"
     permission_id: str
     tool_call_id: str | None
@@ -178,6 +180,7 @@ class PermissionResolved(_DecidedEvent, frozen=True, gc=False):
     option_id: str | None
     option_kind: str | None
     origin: str = "agent"
+    asked_because: str = ""
 
 
 class FileRead(_DecidedEvent, frozen=True, gc=False):
@@ -436,8 +439,8 @@ def event_from_fact(
             return _file_event(file_call, without_frame)
         case facts.TerminalStarted() | facts.TerminalRefused() | facts.TerminalExited():
             return _terminal_event(fact, without_frame)
-        case facts.FileCallChanged() | facts.TerminalChanged():
-            return None  # the event comes at the end of the call or the command
+        case facts.FileCallChanged() | facts.TerminalChanged() | facts.PermissionChanged():
+            return None  # the event comes at the end of the call or the command, or with the answer
         case facts.QuestionAsked(question=row):
             return QuestionAsked(*head, row.id, row.message, row.mode, row.schema, row.url, row.tool_call_id)
         case facts.QuestionAnswered(question=row):
@@ -510,6 +513,7 @@ def _permission_event(fact: facts.PermissionRequested | facts.PermissionResolved
                 row.option_id,
                 row.option_kind,
                 row.origin,
+                row.asked_because,
                 **_decision_fields(row),
             )
 

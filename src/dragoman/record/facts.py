@@ -64,6 +64,12 @@ class PermissionRequested(msgspec.Struct, frozen=True, gc=False):
     permission: rows.Permission
 
 
+class PermissionChanged(msgspec.Struct, frozen=True, gc=False):
+    """The host recorded more about a permission. It has no answer yet."""
+
+    permission: rows.Permission
+
+
 class PermissionResolved(msgspec.Struct, frozen=True, gc=False):
     permission: rows.Permission
 
@@ -163,6 +169,7 @@ Fact: TypeAlias = (
     | PlanChanged
     | UsageChanged
     | PermissionRequested
+    | PermissionChanged
     | PermissionResolved
     | FileCallChanged
     | FileCallEnded

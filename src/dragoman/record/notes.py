@@ -52,6 +52,13 @@ class PermissionRequested(msgspec.Struct, frozen=True, omit_defaults=True):
     options: tuple[PermissionOption, ...]
 
 
+class PermissionGuarded(msgspec.Struct, frozen=True):
+    """Why a permission that is asked for needs an answer of a person, whatever rules allow."""
+
+    request_id: RequestId
+    reason: str
+
+
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
     """The resolved path of an `fs/*` request, and the text that a write replaces. Made by `file_note`."""
 
@@ -117,13 +124,22 @@ class NoiseOmitted(msgspec.Struct, frozen=True):
 NOISE_OMITTED: Final = "_dragoman/noise_omitted"
 
 Note: TypeAlias = (
-    Prompt | Decision | PermissionRequested | File | TerminalExited | RunInterrupted | AgentRestarted | HistoryDiffers
+    Prompt
+    | Decision
+    | PermissionRequested
+    | PermissionGuarded
+    | File
+    | TerminalExited
+    | RunInterrupted
+    | AgentRestarted
+    | HistoryDiffers
 )
 
 _TYPES: dict[str, type[Note]] = {
     "_dragoman/prompt": Prompt,
     "_dragoman/decision": Decision,
     "_dragoman/permission_requested": PermissionRequested,
+    "_dragoman/permission_guarded": PermissionGuarded,
     "_dragoman/file": File,
     "_dragoman/terminal_exited": TerminalExited,
     "_dragoman/run_interrupted": RunInterrupted,

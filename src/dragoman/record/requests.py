@@ -19,6 +19,7 @@ from dragoman.record import notes, rows
 from dragoman.record.facts import (
     Fact,
     OtherUpdate,
+    PermissionChanged,
     PermissionRequested,
     PermissionResolved,
     QuestionAnswered,
@@ -43,6 +44,14 @@ class Permissions(RequestRows[rows.Permission]):
     def abandon(self, request_id: RequestId) -> None:
         """Stop expecting an answer to the request with this id."""
         self._pending.pop(request_id, None)
+
+    def on_guarded(self, note: notes.PermissionGuarded) -> PermissionChanged | None:
+        """Add the reason why a pending request is asked whatever rules allow."""
+        row = self.pending(note.request_id)
+        if row is None:
+            return None
+        row = self[row.id] = msgspec.structs.replace(row, asked_because=note.reason)
+        return PermissionChanged(row)
 
     def on_decision(self, decision: notes.Decision, time: float) -> PermissionResolved | None:
         """Resolve a request of the host; the answer to the agent is about the file or the command itself."""
@@ -255,6 +264,9 @@ class Requests:
                 return (resolved,) if resolved is not None else ()
             case notes.PermissionRequested(request_id=request_id) if request_id in self._pending:
                 return (self.permissions.add(self._host_request(context, note)),)
+            case notes.PermissionGuarded():
+                changed = self.permissions.on_guarded(note)
+                return (changed,) if changed is not None else ()
             case notes.File():
                 return self.files.on_note(note)
             case notes.TerminalExited():

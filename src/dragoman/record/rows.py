@@ -138,6 +138,7 @@ class Permission(DecidedRow, frozen=True, kw_only=True):
     content: tuple[ToolCallContent, ...] = ()
     locations: tuple[ToolCallLocation, ...] = ()
     raw_input: Any = None
+    asked_because: str = ""  # why it needs an answer, whatever rules allow; empty where they could allow it
     outcome: Literal["pending", "selected", "cancelled", "failed"] = "pending"
     option_id: str | None = None
     resolved_time: float | None = None

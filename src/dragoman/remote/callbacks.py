@@ -66,6 +66,7 @@ def permission_request(
         command=row.title if row.origin == "terminals" else command_of(row.raw_input),
         raw_input=row.raw_input,
         request_id=row.request_id,
+        reason=row.asked_because,
     )
 
 
@@ -103,6 +104,9 @@ class Callbacks:
     def on_fact(self, fact: Fact, message: Message) -> None:
         match fact:
             case facts.PermissionRequested(permission=row):
+                self._pending.open(row.id, row)
+            case facts.PermissionChanged(permission=row) if row.id not in self._called:
+                self._resolve(row.id)
                 self._pending.open(row.id, row)
             case facts.QuestionAsked(question=row):
                 self._pending.open(row.id, message if isinstance(message, Request) else None)

@@ -206,6 +206,7 @@ export class RowBuilder {
       content: [],
       locations: [],
       raw_input: null,
+      asked_because: "",
       outcome: "pending",
       option_id: null,
       resolved_time: null,

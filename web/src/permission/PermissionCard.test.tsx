@@ -52,6 +52,19 @@ test("the action is shown before the answers", async () => {
   expect(text.indexOf("rm -rf build")).toBeLessThan(text.indexOf("Allow once"));
 });
 
+test("a request that no rule can answer says why, before the answers", async () => {
+  await card({ asked_because: "write .git/\u202econfig, which always needs your approval: git runs programs from it" });
+  const text = drawn.container.textContent ?? "";
+  const sentence = "Write .git/⟨U+202E⟩config, which always needs your approval: git runs programs from it.";
+  expect(drawn.container.querySelector(".guarded")?.textContent).toBe(sentence);
+  expect(text.indexOf(sentence)).toBeLessThan(text.indexOf("Allow once"));
+});
+
+test("an ordinary request gives no reason", async () => {
+  await card();
+  expect(drawn.container.querySelector(".guarded")).toBeNull();
+});
+
 test("a number answers with the agent's own option", async () => {
   const bridge = await card();
   now = 5000;

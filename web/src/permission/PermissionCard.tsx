@@ -4,7 +4,7 @@ import type { Bridge } from "../conversation/bridge";
 import { displayTitle } from "../conversation/paths";
 import { ShowWhole } from "../conversation/ShowWhole";
 import type { PermissionOption, Permission, RulePreview } from "../protocol";
-import { agentWords, describeOption, describePermission } from "./describe";
+import { agentWords, describeGuard, describeOption, describePermission } from "./describe";
 import { useNumberKeys } from "./keys";
 import { RequestView } from "./RequestView";
 import { useScopeRights } from "./scope";
@@ -71,6 +71,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
         {escapeInvisible(displayTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}
       </h2>
       <p className="soft where">in {workspace}</p>
+      {permission.asked_because !== "" && <p className="guarded">{describeGuard(permission.asked_because)}</p>}
       <RequestView request={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
       {permission.shortened && whole === null && (
         <ShowWhole bridge={bridge} sessionId={sessionId} row={permission} onWhole={setWhole} />

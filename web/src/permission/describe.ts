@@ -1,5 +1,6 @@
 // Describes who or what answered a request. Pure.
 
+import { escapeInvisible } from "./escapeInvisible";
 import type { DecidedRow, Permission, PermissionOption, Question } from "../protocol";
 
 export type Answer = "allowed" | "denied" | "withdrawn" | "pending";
@@ -44,6 +45,12 @@ export function describeOption(kind: string): OptionDescription {
 export function agentWords({ kind, name }: PermissionOption): string {
   const words = name.trim();
   return describeOption(kind).same.includes(words.toLowerCase()) ? "" : words;
+}
+
+/** Why no rule can answer a request, as a sentence. It may quote a path, which the agent chose. */
+export function describeGuard(reason: string): string {
+  const words = escapeInvisible(reason);
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
 }
 
 const ANSWERS: Readonly<Record<Answer, string>> = {

@@ -335,6 +335,9 @@ class Conversation:
         else:
             mark, word = Span(NO, "bad"), "not answered"
         yield Line((mark, Span(f" {one_line(f'{word}: {about}', self._room())}", "dim")))
+        if answer.asked_because:
+            for line in wrapped(plain(f"! {answer.asked_because}"), self._room() - 1):
+                yield Line((Span(f"  {line}", "dim"),))
         # Of an "always" or a "never": how far it goes.
         _, _, extent = (answer.reason or "").partition("; ")
         for line in wrapped(plain(extent), self._room() - 1) if extent else ():
