@@ -148,10 +148,11 @@ async def test_a_silent_connection_is_given_up_with_tls_as_well(tmp_path: Path) 
 
 async def test_without_descriptors_the_server_pauses_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     class Exhausted:
-        """A listening socket from which nothing can be accepted at first."""
+        """A listening socket with a connection that cannot be accepted."""
 
         def __init__(self) -> None:
-            self.reader, self._writer = os.pipe()
+            self.reader, self.writer = os.pipe()
+            os.write(self.writer, b"x")  # it stays readable
             self.attempts = 0
 
         def fileno(self) -> int:
@@ -164,12 +165,20 @@ async def test_without_descriptors_the_server_pauses_and_says_so_once(caplog: py
     listener, clock = Exhausted(), ManualClock()
     acceptor = Acceptor(cast(socket.socket, listener), None, lambda _: asyncio.Protocol(), clock=clock)
     with caplog.at_level(logging.WARNING):
-        acceptor._accept()
-    assert listener.attempts == 1
-    assert [record.getMessage() for record in caplog.records] == ["no connection can be accepted: Too many open files"]
-    assert clock.delays == [ACCEPT_PAUSE_S]
+        acceptor.start()
+        for attempts in (1, 2):
+            await turns_until(lambda attempts=attempts: listener.attempts == attempts)  # type: ignore[misc]
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert listener.attempts == attempts
+            assert clock.delays == [ACCEPT_PAUSE_S]
+            clock.advance(ACCEPT_PAUSE_S)
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["no connection can be accepted: Too many open files"] * 2
     acceptor.close()
     assert clock.delays == []
+    os.close(listener.reader)
+    os.close(listener.writer)
 
 
 def test_the_limit_of_open_files_is_raised_and_connections_stay_below_it() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from bridge.serve_process import TIMEOUT_S, dragoman, served
 from dragoman.bridge import listen
@@ -83,6 +84,33 @@ async def test_a_signal_ends_it_cleanly(home: Path, number: signal.Signals) -> N
     code, _, err = await dragoman(home, "token", "link")
     assert code == 2
     assert "no server is running" in err
+
+
+async def test_sockets_that_are_open_and_come_back_at_the_end_are_no_errors(home: Path) -> None:
+    async with served(home) as server:
+        address = f"{(await server.url()).replace('http', 'ws')}/v1/socket"
+        _, token, _ = await dragoman(home, "token", "create", "a test")
+        headers = {"authorization": f"Bearer {token.strip()}"}
+        is_open = asyncio.Event()
+
+        async def follow() -> None:
+            while True:
+                try:
+                    async with connect(address, additional_headers=headers, proxy=None) as opened:
+                        is_open.set()
+                        async for _ in opened:
+                            pass
+                except (ConnectionClosed, InvalidHandshake):
+                    continue
+                except OSError:
+                    return
+
+        browsers = [asyncio.create_task(follow()) for _ in range(3)]
+        async with asyncio.timeout(TIMEOUT_S):
+            await is_open.wait()
+            assert await server.end() == 0
+            await asyncio.gather(*browsers)
+        assert await server.stderr() == ""
 
 
 async def test_running_sessions_are_named_and_ended(home: Path, folder: Path) -> None:
