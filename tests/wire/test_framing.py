@@ -1,6 +1,7 @@
 import hashlib
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,20 @@ def test_only_the_beginning_of_a_long_line_is_stored() -> None:
     assert isinstance(oversized, Oversized)
     assert oversized.length == 2_000_000
     assert len(oversized.head) == OVERSIZED_HEAD_BYTES
+
+
+@pytest.mark.parametrize("size", [262_143, 262_144, 262_145, 999_999, 1_000_000, 1_000_001, 1_500_000])
+@pytest.mark.parametrize("piece", [7_001, 65_536, 300_000, 2_000_000])
+def test_a_line_of_many_pieces_is_read_whole_up_to_the_limit(size: int, piece: int) -> None:
+    line = bytes(48 + number % 10 for number in range(1000)) * (size // 1000 + 1)
+    line = line[:size]
+    expected: bytes | Oversized = line
+    if size > 1_000_000:
+        digest = hashlib.sha256(line).hexdigest()
+        expected = Oversized(size, digest, line[:OVERSIZED_HEAD_BYTES], line[-OVERSIZED_TAIL_BYTES:])
+    data = line + b"\nafter\n"
+    cuts = list(range(piece, len(data), piece))
+    assert feed_in_pieces(data, cuts, limit=1_000_000) == [expected, b"after"]
 
 
 def test_a_line_of_exactly_the_limit_is_a_line() -> None:

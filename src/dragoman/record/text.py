@@ -39,8 +39,12 @@ class GrowingText:
 
     def __str__(self) -> str:
         if self._pieces or len(self._blocks) > 1:
-            self._blocks = ["".join((*self._blocks, *self._pieces))]
+            first, *others = *self._blocks, *self._pieces
+            self._blocks.clear()
             self._pieces.clear()
+            # A long text grows in place, as nothing else has it: joining all would stop the process for the copy.
+            first += "".join(others)
+            self._blocks.append(first)
         return self._blocks[0] if self._blocks else ""
 
     def __bool__(self) -> bool:

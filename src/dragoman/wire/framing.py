@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from io import BytesIO
 from typing import Protocol
 
 import msgspec
@@ -24,6 +25,11 @@ OVERSIZED_HEAD_BYTES = 64 * 1024
 OVERSIZED_TAIL_BYTES = 256
 
 
+# An unfinished line of more bytes is written into one buffer, and its digest is computed on the way: there is no moment
+# at which megabytes are copied or read at once.
+_LONG_LINE_BYTES = 256 * 1024
+
+
 class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
     def hexdigest(self) -> str: ...
@@ -34,16 +40,18 @@ class LineFramer:
 
     def __init__(self, limit_bytes: int = DEFAULT_LINE_LIMIT_BYTES) -> None:
         self._limit = limit_bytes
-        self._parts: list[bytes] = []  # of the unfinished line; joined once, so long lines cost O(n)
+        self._parts: list[bytes] = []  # of the unfinished line, while it is short
         self._length = 0
-        self._digest: _Digest | None = None  # set while the unfinished line is over the limit
+        self._buffer: BytesIO | None = None  # the unfinished line, from when it is long until it is over the limit
+        self._digest: _Digest | None = None  # of the unfinished line, once it is long
+        self._head = b""  # of a line that is over the limit
         self._tail = b""  # the end of that line so far
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         lines: list[bytes | Oversized] = data.split(b"\n")  # type: ignore[assignment]  # list is invariant
         unfinished = lines.pop()
         assert isinstance(unfinished, bytes)
-        if lines and (self._parts or self._digest is not None):
+        if lines and self._is_within_line:
             first = lines[0]
             assert isinstance(first, bytes)
             self._append(first)
@@ -56,28 +64,43 @@ class LineFramer:
 
     def finish(self) -> list[bytes | Oversized]:
         """Return the last line, if the stream ended without a newline."""
-        return [self._take_line()] if self._parts or self._digest is not None else []
+        return [self._take_line()] if self._is_within_line else []
+
+    @property
+    def _is_within_line(self) -> bool:
+        return bool(self._parts) or self._digest is not None
 
     def _append(self, part: bytes) -> None:
         self._length += len(part)
         if self._digest is None:
             self._parts.append(part)
-            if self._length > self._limit:
-                line = b"".join(self._parts)
-                self._digest = hashlib.sha256(line)
-                self._parts = [line[:OVERSIZED_HEAD_BYTES]]
-                self._tail = line[-OVERSIZED_TAIL_BYTES:]
+            if self._length > min(self._limit, _LONG_LINE_BYTES):
+                beginning = b"".join(self._parts)
+                self._parts = []
+                self._digest = hashlib.sha256(beginning)
+                self._buffer = BytesIO()
+                self._buffer.write(beginning)
         else:
             self._digest.update(part)
-            self._parts[0] += part[: OVERSIZED_HEAD_BYTES - len(self._parts[0])]
-            self._tail = (self._tail + part[-OVERSIZED_TAIL_BYTES:])[-OVERSIZED_TAIL_BYTES:]
+            if self._buffer is not None:
+                self._buffer.write(part)
+            else:
+                self._head += part[: OVERSIZED_HEAD_BYTES - len(self._head)]
+                self._tail = (self._tail + part[-OVERSIZED_TAIL_BYTES:])[-OVERSIZED_TAIL_BYTES:]
+        if self._buffer is not None and self._length > self._limit:
+            with self._buffer.getbuffer() as line:
+                self._head = bytes(line[:OVERSIZED_HEAD_BYTES])
+                self._tail = bytes(line[-OVERSIZED_TAIL_BYTES:])
+            self._buffer = None
 
     def _take_line(self) -> bytes | Oversized:
-        parts, length, digest = self._parts, self._length, self._digest
-        self._parts, self._length, self._digest = [], 0, None
-        if digest is not None:
-            return Oversized(length=length, sha256=digest.hexdigest(), head=parts[0], tail=self._tail)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        parts, length, digest, buffer = self._parts, self._length, self._digest, self._buffer
+        self._parts, self._length, self._digest, self._buffer = [], 0, None, None
+        if digest is None:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if buffer is not None:
+            return buffer.getvalue()  # the buffer itself, not a copy
+        return Oversized(length=length, sha256=digest.hexdigest(), head=self._head, tail=self._tail)
 
     def _check_length(self, line: bytes) -> bytes | Oversized:
         if len(line) <= self._limit:

@@ -162,9 +162,12 @@ def unpack_text(value: str | bytes, max_characters: int | None = None) -> str:
     if max_characters is not None:
         beginning = zlib.decompressobj().decompress(value, max_characters * _MAX_CHARACTER_BYTES)
         return codecs.getincrementaldecoder("utf-8")().decode(beginning)[:max_characters]
-    data = zlib.decompress(value)
+    data = memoryview(zlib.decompress(value))
     decoder = codecs.getincrementaldecoder("utf-8")()
-    return "".join([decoder.decode(data[begin : begin + _TEXT_STEP]) for begin in range(0, len(data), _TEXT_STEP)])
+    text = ""
+    for begin in range(0, len(data), _TEXT_STEP):
+        text += decoder.decode(data[begin : begin + _TEXT_STEP])  # in place, as nothing else has it
+    return text
 
 
 class Table(msgspec.Struct, frozen=True):
