@@ -356,11 +356,13 @@ async def test_the_end_of_a_runs_commands_waits_for_one_that_is_being_started(ag
         await screens.begun.wait()
         assert agent.host.has_run_terminals
         ending = asyncio.create_task(agent.host.end_run_terminals())
-        ending.add_done_callback(lambda _: screens.calls.append("all have ended"))
+        for _ in range(20):  # longer than it takes where nothing is being started
+            await asyncio.sleep(0)
+        assert not ending.done()
         screens.making.set()
         await ending
+        assert screens.calls == ["create watch", "kill screen-1"]
         await making
-    assert screens.calls == ["create watch", "kill screen-1", "all have ended"]
 
 
 async def test_a_command_that_is_allowed_after_its_run_was_stopped_is_not_started(agent_with: Build) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -441,13 +442,23 @@ async def test_a_cancelled_run_of_a_fork_leaves_the_commands_of_the_original_run
 
 
 async def test_commands_outlive_a_cancelled_run_where_the_user_keeps_them(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        params = {"sessionId": turn.session_id, "command": "cat", "args": ["pipe"]}
+        await turn.agent.request("terminal/create", params)
+        return await turn.wait_cancelled()
+
+    os.mkfifo(tmp_path / "pipe")
     settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "full", "keep_terminals": True}
-    async with session_of(leaving("cancelled"), **settings) as session:
+    async with session_of(script, **settings) as session:
         run = session.run("go")
         terminal = await started_terminal(session, run)
+        pipe = await asyncio.to_thread(os.open, tmp_path / "pipe", os.O_WRONLY)  # the command reads it
         await run.cancel()
-        assert terminal.exit_status is None
         await goes_on(session)
+        os.close(pipe)
+        assert (await terminal.wait()).exit_code == 0
 
 
 async def test_a_command_ends_when_the_agent_itself_cancels_the_run(tmp_path: Path) -> None:
