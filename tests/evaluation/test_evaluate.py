@@ -760,6 +760,20 @@ async def test_a_caller_that_stops_waiting_leaves_nothing_running() -> None:
         assert len(agent.all_heard("session/cancel")) == 1
 
 
+async def test_handing_over_the_value_is_no_tool_call_however_the_agent_reports_it() -> None:
+    """Copilot CLI 1.0.102 puts an argument over a call, in place of the tool's name."""
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as agent:
+            await turn.tool("call-1", title="Count them", kind="other")
+            await agent.call("structured_output", {"value": 3}, report=False)
+            await turn.tool_update("call-1", status="completed")
+            await turn.say("done")
+
+    response = await evaluated(script, output_type=int)
+    assert (response.output, response.stats.calls) == (3, 0)
+
+
 # -- tools that the agent has yet to ask for
 
 
