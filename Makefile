@@ -8,7 +8,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # Tests run hundreds of commands; with this variable set, Python would compile every module again for each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean docs dist page built browser types test-page bench-page shots
+.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture torture-commands torture-server torture-page torture-faults torture-table bench vocabulary reference clean docs dist page built browser types test-page bench-page shots
 
 run: install built  ## install, build the page, and serve it: prints a link
 	$(BIN)/dragoman serve
@@ -60,11 +60,40 @@ test-all: install built browser  ## what `make test` leaves out: tests that take
 	$(BIN)/pytest -n 3 -m slow --ignore tests/page
 	$(BIN)/pytest -n 2 -m slow tests/page
 
-torture: install  ## hundreds of kills, cut sockets and restarts, a million command lines: `make test-all` has a few
-	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
-	DRAGOMAN_DROPS=500 DRAGOMAN_RESTARTS=20 DRAGOMAN_SESSIONS=100 DRAGOMAN_SOCKETS=200 \
-		$(BIN)/pytest -m slow tests/faults/test_bridge.py
-	DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 3 tests/host/test_canary.py
+# All attacks, with many repetitions. Each test adds what it tried to .cache/torture/attempts.jsonl, also where a part is
+# run alone; docs/security.md shows the sums.
+TORTURE := DRAGOMAN_TORTURE=$(CURDIR)/.cache/torture
+
+torture: install built browser  ## attack everything, for less than an hour, and write the figures into docs/security.md
+	rm -rf .cache/torture
+	$(MAKE) --no-print-directory --keep-going torture-commands torture-server torture-page torture-faults; \
+		status=$$?; $(MAKE) --no-print-directory torture-table && exit $$status
+
+torture-commands: install  ## command lines, rules, files and races
+	$(TORTURE) DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 2 tests/host/test_canary.py
+	$(TORTURE) $(BIN)/pytest -n 2 tests/host/test_attack_lines.py tests/host/test_escapes.py tests/host/test_guards.py \
+		tests/host/test_hostile.py tests/cli/test_escapes.py tests/test_page_packages.py
+
+torture-server: install  ## the server and its clients, secrets, the tool server
+	$(TORTURE) DRAGOMAN_FUZZ=100 DRAGOMAN_CONNECTIONS=400 $(BIN)/pytest -n 2 tests/bridge/test_attacks.py \
+		tests/bridge/test_security.py tests/bridge/test_scopes.py tests/bridge/test_hostile.py tests/bridge/test_fuzz.py \
+		tests/bridge/test_connections.py tests/bridge/test_serve.py tests/bridge/test_tokens.py tests/bridge/test_logs.py \
+		tests/bridge/test_message_content.py tests/journal/test_redaction.py tests/journal/test_sqlite.py \
+		tests/proc/test_stderr.py tests/evaluation/test_server.py tests/evaluation/test_tool_ports.py \
+		tests/hub/test_races.py tests/test_fileio.py
+
+torture-page: install built browser  ## the page in a browser
+	$(TORTURE) $(BIN)/pytest tests/page/test_hostile.py
+
+torture-faults: install  ## kills, restarts, floods, full disks, orphans
+	$(TORTURE) $(BIN)/pytest -n 2 tests/faults tests/proc/test_reaper.py \
+		--ignore tests/faults/test_kills.py --ignore tests/faults/test_bridge.py
+	$(TORTURE) DRAGOMAN_KILLS=200 $(BIN)/pytest tests/faults/test_kills.py
+	$(TORTURE) DRAGOMAN_DROPS=500 DRAGOMAN_RESTARTS=20 DRAGOMAN_SESSIONS=100 DRAGOMAN_SOCKETS=200 \
+		$(BIN)/pytest tests/faults/test_bridge.py
+
+torture-table: install
+	$(BIN)/python scripts/generate_security_table.py
 
 test-agents: install  ## real agents alone, each against a scripted model on loopback
 	PYTHONPATH=tests $(BIN)/python -m agents.install

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from attempts import AttemptsPlugin
+from attempts import attempts as attempts  # the fixture, for all tests
+
 # A program that is started in the background of a script has interrupts ignored, and so have its children. Tests
 # that interrupt a process would wait for ever; a handler here gives the children the default again.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,5 +53,6 @@ class AgentStartRetries:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(AttemptsPlugin(os.environ.get("DRAGOMAN_TORTURE")), "counts of attempts")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(AgentStartRetries(), "retried starts of real agents")

@@ -107,6 +107,7 @@ def test_a_missing_json_file_reads_as_empty_and_is_not_created(tmp_path: Path) -
     assert not (tmp_path / "a.json").exists()
 
 
+@pytest.mark.attempts("shared home")
 def test_no_change_is_lost_when_many_change_the_file_at_once(tmp_path: Path) -> None:
     def add(number: int) -> None:
         file = LockedJsonFile(tmp_path / "a.json", Numbers())

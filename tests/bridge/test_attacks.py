@@ -11,6 +11,7 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
+from attempts import Attempts
 from bridge.stub_server import StubServer, stub_server
 from dragoman.bridge.auth import MAX_ATTEMPTS
 from dragoman.bridge.security import SECURITY_HEADERS
@@ -45,19 +46,23 @@ async def raw(server: StubServer, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_without_a_token_nothing_is_returned(server: StubServer) -> None:
+@pytest.mark.attempts("http")
+async def test_without_a_token_nothing_is_returned(server: StubServer, attempts: Attempts) -> None:
     async with server.stranger() as stranger:
         for path in ("/v1/sessions", "/v1/sessions/s1", "/v1/sessions/s1/events", "/v1/permissions", "/v1/metrics"):
             answer = await stranger.get(path)
+            attempts.add()
             assert answer.status_code == 401, path
             assert answer.json()["error"]["kind"] == "unauthorized"
             assert answer.headers["www-authenticate"].startswith("Bearer")
         assert (await stranger.post("/v1/requests", json={"type": "session.list"})).status_code == 401
         assert (await stranger.post("/v1/sessions/s1/runs", json={"text": "hi"})).status_code == 401
     assert await socket_status(server) == 401
+    attempts.add(3)
     assert server.bridge.requests == []
 
 
+@pytest.mark.attempts("http")
 async def test_a_wrong_token_is_refused_even_beside_a_valid_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
@@ -84,6 +89,7 @@ async def test_a_full_disk_locks_no_client_out(server: StubServer, monkeypatch: 
         assert (await program.get("/v1/sessions")).status_code == 200
 
 
+@pytest.mark.attempts("http")
 async def test_a_broken_token_file_is_reported_and_admits_no_client(server: StubServer, tmp_path: Path) -> None:
     async with server.program() as program:
         (tmp_path / "home" / "tokens.json").write_text("{")
@@ -91,6 +97,7 @@ async def test_a_broken_token_file_is_reported_and_admits_no_client(server: Stub
         assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "unavailable")
 
 
+@pytest.mark.attempts("socket")
 async def test_a_revoked_token_is_refused(server: StubServer) -> None:
     secret, made = server.tokens.create("nightly", "admin")
     async with server.program(token=secret) as program:
@@ -99,19 +106,24 @@ async def test_a_revoked_token_is_refused(server: StubServer) -> None:
         assert (await program.get("/v1/sessions")).status_code == 401
 
 
-async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(server: StubServer) -> None:
+@pytest.mark.attempts("http")
+async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(server: StubServer, attempts: Attempts) -> None:
     async with server.program(token="dgm_wrong") as guessing, server.program() as program:
         statuses = [(await guessing.get("/v1/sessions")).status_code for _ in range(MAX_ATTEMPTS + 2)]
         assert statuses == [401] * MAX_ATTEMPTS + [429] * 2
+        attempts.add(len(statuses))
         assert int((await guessing.get("/v1/sessions")).headers["retry-after"]) > 0
         assert (await program.get("/v1/sessions")).status_code == 200
 
 
+@pytest.mark.attempts("http")
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "http://127.0.0.1:1", "http://localhost.evil.example", "null", "file://", "http://", "x"],
 )
-async def test_a_foreign_origin_gets_nothing_with_our_cookie(server: StubServer, origin: str) -> None:
+async def test_a_foreign_origin_gets_nothing_with_our_cookie(
+    server: StubServer, origin: str, attempts: Attempts
+) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         browser.headers["origin"] = origin
@@ -121,9 +133,11 @@ async def test_a_foreign_origin_gets_nothing_with_our_cookie(server: StubServer,
         assert await socket_status(server, cookie=cookies(browser), origin=origin) == 403
         assert await socket_status(server, cookie=cookies(browser)) == 403  # no browser leaves it out
         assert await socket_status(server, cookie=cookies(browser), origin=server.url) == 101
+        attempts.add(4)
     assert server.bridge.requests == []
 
 
+@pytest.mark.attempts("http")
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
 async def test_a_post_that_another_page_made_is_refused(server: StubServer, site: str) -> None:
     async with server.browser() as browser:
@@ -136,6 +150,7 @@ async def test_a_post_that_another_page_made_is_refused(server: StubServer, site
         assert (await browser.post("/v1/sessions/s1/cancel")).status_code == 403
 
 
+@pytest.mark.attempts("http")
 async def test_a_form_cannot_be_posted(server: StubServer) -> None:
     async with server.program() as program:
         answer = await program.post("/v1/sessions", data={"cwd": "/"})
@@ -143,6 +158,7 @@ async def test_a_form_cannot_be_posted(server: StubServer) -> None:
         assert "application/json" in answer.json()["error"]["guidance"]
 
 
+@pytest.mark.attempts("http")
 @pytest.mark.parametrize(
     "host",
     [
@@ -155,11 +171,12 @@ async def test_a_form_cannot_be_posted(server: StubServer) -> None:
         "[::1].evil.example",
     ],
 )
-async def test_a_foreign_host_gets_nothing(server: StubServer, host: str) -> None:
+async def test_a_foreign_host_gets_nothing(server: StubServer, host: str, attempts: Attempts) -> None:
     async with server.program() as program:
         for path in ("/v1/sessions", "/v1/health", "/", "/pair"):
             assert (await program.get(path, headers={"host": f"{host}:{server.port}"})).status_code == 421, path
         assert await socket_status(server, authorization=program.headers["authorization"], host=host) in (400, 421)
+        attempts.add(5)
     assert server.bridge.requests == []
 
 
@@ -169,21 +186,25 @@ async def test_our_own_names_are_taken(server: StubServer, host: str) -> None:
         assert (await program.get("/v1/health", headers={"host": f"{host}:{server.port}"})).status_code == 200
 
 
+@pytest.mark.attempts("http")
 async def test_a_request_without_a_host_or_with_two_is_refused(server: StubServer) -> None:
     assert b" 421 " in await raw(server, b"GET /v1/health HTTP/1.0\r\n\r\n")
     two = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
     assert (await raw(server, two)).split()[1] in (b"400", b"421")
 
 
-async def test_a_token_in_an_address_is_refused(server: StubServer) -> None:
+@pytest.mark.attempts("http")
+async def test_a_token_in_an_address_is_refused(server: StubServer, attempts: Attempts) -> None:
     secret = server.token()
     for query in (f"token={secret}", f"access_token={secret}", f"x={secret}", "Authorization=Bearer%20x"):
         assert await socket_status(server, f"{SOCKET}?{query}") == 400
         assert await socket_status(server, f"{SOCKET}?{query}", authorization=f"Bearer {secret}") == 400
         async with server.stranger() as stranger:
             assert (await stranger.get(f"/v1/sessions?{query}")).status_code == 400
+        attempts.add(3)
 
 
+@pytest.mark.attempts("http")
 async def test_a_pairing_code_is_valid_once_and_never_in_a_url(server: StubServer) -> None:
     code = server.tokens.new_code()
     async with server.browser() as first, server.browser() as second:
@@ -197,14 +218,17 @@ async def test_a_pairing_code_is_valid_once_and_never_in_a_url(server: StubServe
         assert (await second.get("/v1/sessions")).status_code == 401
 
 
-async def test_pairing_codes_cannot_be_guessed_at_speed(server: StubServer) -> None:
+@pytest.mark.attempts("http")
+async def test_pairing_codes_cannot_be_guessed_at_speed(server: StubServer, attempts: Attempts) -> None:
     async with server.browser() as browser:
         statuses = [
             (await browser.post("/v1/pair", json={"code": f"{n}"})).status_code for n in range(MAX_ATTEMPTS + 1)
         ]
     assert statuses == [401] * MAX_ATTEMPTS + [429]
+    attempts.add(len(statuses))
 
 
+@pytest.mark.attempts("http")
 async def test_another_sites_page_cannot_pair(server: StubServer) -> None:
     code = server.tokens.new_code()
     async with server.browser(origin="https://evil.example") as evil, server.browser() as browser:
@@ -212,6 +236,7 @@ async def test_another_sites_page_cannot_pair(server: StubServer) -> None:
         assert (await browser.post("/v1/pair", json={"code": code})).status_code == 200
 
 
+@pytest.mark.attempts("scopes")
 async def test_the_scope_view_cannot_be_widened(server: StubServer) -> None:
     async with server.program("view") as program, server.browser() as browser:
         answer = await program.post("/v1/tokens", json={"name": "mine", "scope": "admin"})
@@ -222,6 +247,7 @@ async def test_the_scope_view_cannot_be_widened(server: StubServer) -> None:
     assert {caller.scope for caller in server.bridge.callers} == {"view"}
 
 
+@pytest.mark.attempts("http")
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: StubServer) -> None:
     async with server.browser() as browser:
         answer = await browser.post("/v1/pair", json={"code": server.tokens.new_code()})
@@ -237,6 +263,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: Stu
         assert "secure" in answer.headers["set-cookie"].lower()
 
 
+@pytest.mark.attempts("http")
 async def test_signing_out_ends_the_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
@@ -289,6 +316,7 @@ def page(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.attempts("http")
 @pytest.mark.parametrize(
     "path",
     [
@@ -337,6 +365,7 @@ async def test_the_page_is_served_as_it_was_built(tmp_path: Path, page: Path) ->
         assert large.text == "a{}" * 1000
 
 
+@pytest.mark.attempts("http")
 @pytest.mark.parametrize("size", [40 * 1024, 200 * 1024])
 async def test_headers_that_are_too_large_are_refused(server: StubServer, size: int) -> None:
     head = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: " + b"x" * size + b"\r\n\r\n"
@@ -347,6 +376,7 @@ async def test_headers_that_are_too_large_are_refused(server: StubServer, size: 
     assert answer.split()[1] in (b"400", b"431")
 
 
+@pytest.mark.attempts("http")
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: StubServer) -> None:
     head = (
         f"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token()}\r\n"
@@ -355,6 +385,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Stu
     assert b" 413 " in await raw(server, head.encode())
 
 
+@pytest.mark.attempts("http")
 async def test_a_body_without_an_end_is_refused(server: StubServer) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:

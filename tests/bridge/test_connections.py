@@ -19,6 +19,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from attempts import Attempts
 from bridge.stub_server import StubServer, stub_server
 from dragoman.bridge import connections
 from dragoman.bridge.connections import (
@@ -33,6 +34,8 @@ from dragoman.bridge.tls import generated_certificate, server_context
 from dragoman.testing.clock import ManualClock
 
 TIMEOUT_S = 20.0
+CONNECTIONS = int(os.environ.get("DRAGOMAN_CONNECTIONS", "40"))
+"""Connections that say nothing, at once; `make torture` has more."""
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -71,6 +74,7 @@ async def turns_until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.attempts("slow connections")
 async def test_a_request_whose_headers_never_end_is_given_up(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, clock):
         silent = await opened(server)
@@ -81,6 +85,7 @@ async def test_a_request_whose_headers_never_end_is_given_up(tmp_path: Path) -> 
         assert await is_closed(half)
 
 
+@pytest.mark.attempts("slow connections")
 async def test_a_connection_without_a_token_is_given_up_in_the_middle_of_a_request(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, clock):
         pairing = await opened(server, "POST /v1/pair HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
@@ -102,14 +107,16 @@ async def test_a_connection_with_a_token_has_no_such_limit(tmp_path: Path) -> No
         writer.close()
 
 
+@pytest.mark.attempts("slow connections")
 async def test_the_connection_that_waits_longest_gives_way_to_a_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
     monkeypatch.setattr(connections, "MAX_WAITING_PER_ADDRESS", 4)
     async with served(tmp_path) as (server, _), server.program() as program:
-        waiting = [await opened(server, "GET /v1/health HTTP/1.1\r\n") for _ in range(40)]
+        waiting = [await opened(server, "GET /v1/health HTTP/1.1\r\n") for _ in range(CONNECTIONS)]
+        attempts.add(CONNECTIONS)
         assert (await program.get("/v1/sessions")).status_code == 200
-        for client in waiting[:36]:
+        for client in waiting[:-4]:
             assert await is_closed(client)
         async with server.stranger() as stranger:
             assert (await stranger.get("/v1/health")).status_code == 200
@@ -117,6 +124,7 @@ async def test_the_connection_that_waits_longest_gives_way_to_a_new_one(
             writer.close()
 
 
+@pytest.mark.attempts("slow connections")
 async def test_connections_with_a_token_are_never_closed_for_others(tmp_path: Path) -> None:
     async with served(tmp_path, max_connections=3) as (server, _):
         stream = (
@@ -131,6 +139,7 @@ async def test_connections_with_a_token_are_never_closed_for_others(tmp_path: Pa
             writer.close()
 
 
+@pytest.mark.attempts("slow connections")
 async def test_a_silent_connection_is_given_up_with_tls_as_well(tmp_path: Path) -> None:
     tls = server_context(generated_certificate(tmp_path, ("localhost",)), None)
     async with served(tmp_path, tls=tls) as (server, clock):
@@ -146,6 +155,7 @@ async def test_a_silent_connection_is_given_up_with_tls_as_well(tmp_path: Path) 
         assert await is_closed(before_handshake)
 
 
+@pytest.mark.attempts("slow connections")
 async def test_without_descriptors_the_server_pauses_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     class Exhausted:
         """A listening socket with a connection that cannot be accepted."""

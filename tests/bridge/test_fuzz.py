@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
+from attempts import Attempts
 from bridge.client_messages import CONTROLS, damaged, whole
 from bridge.socket_client import TIMEOUT_S, JsonObject, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
@@ -120,12 +121,19 @@ FUZZ = settings(
 )
 
 
+@pytest.mark.attempts("socket")
 @FUZZ
 @given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
 @pytest.mark.parametrize("kind", CONTROLS, ids=lambda kind: str(kind.__struct_config__.tag))
 def test_well_formed_messages_never_cause_an_internal_error(
-    stage: Stage, caplog: pytest.LogCaptureFixture, kind: type[requests.FromClient], scope: Scope, data: st.DataObject
+    stage: Stage,
+    caplog: pytest.LogCaptureFixture,
+    attempts: Attempts,
+    kind: type[requests.FromClient],
+    scope: Scope,
+    data: st.DataObject,
 ) -> None:
+    attempts.add()
     message = data.draw(whole(kind, stage.ready()))
     with caplog.at_level(logging.ERROR):
         heard = stage.sent(scope, written(message), answered=issubclass(kind, requests.Request))
@@ -134,11 +142,13 @@ def test_well_formed_messages_never_cause_an_internal_error(
     assert sum(sent["type"] in ("result", "error") for sent in heard) <= 1
 
 
+@pytest.mark.attempts("socket")
 @FUZZ
 @given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
 def test_almost_well_formed_messages_are_answered(
-    stage: Stage, caplog: pytest.LogCaptureFixture, scope: Scope, data: st.DataObject
+    stage: Stage, caplog: pytest.LogCaptureFixture, attempts: Attempts, scope: Scope, data: st.DataObject
 ) -> None:
+    attempts.add()
     message = data.draw(damaged(stage.ready()))
     with caplog.at_level(logging.ERROR):
         answered = message.get("type") not in ("ping", "subscribe", "unsubscribe")
@@ -146,16 +156,19 @@ def test_almost_well_formed_messages_are_answered(
     assert not caplog.records, message
 
 
+@pytest.mark.attempts("socket")
 @FUZZ
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200)))
-def test_bytes_that_are_no_message_are_answered(stage: Stage, data: str | bytes) -> None:
+def test_bytes_that_are_no_message_are_answered(stage: Stage, attempts: Attempts, data: str | bytes) -> None:
+    attempts.add()
     # Updates of streams that an earlier test subscribed to may come first.
     [error] = [message["error"] for message in stage.sent("admin", data) if message["type"] == "error"]
     assert error["kind"] == "invalid"
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.parametrize("depth", [10, 100, *range(880, 1010, 5), 10_000, 1_000_000])
-def test_deeply_nested_messages_are_answered(stage: Stage, depth: int) -> None:
+def test_deeply_nested_messages_are_answered(stage: Stage, attempts: Attempts, depth: int) -> None:
     content: Any = '{"a":' * depth + "1" + "}" * depth
     (session_id,) = stage.ready()["session_id"]
     sent = f'"id":"x","command_id":"deep-{depth}","session_id":"{session_id}"'
@@ -164,11 +177,13 @@ def test_deeply_nested_messages_are_answered(stage: Stage, depth: int) -> None:
         f'{{"type":"ping","more":{content}}}',
         f'{{"type":"subscribe","stream":{content}}}',
     ):
+        attempts.add()
         heard = stage.sent("admin", message)
         checked(heard, depth)
         assert any(sent["type"] == "error" for sent in heard)
 
 
+@pytest.mark.attempts("socket")
 async def test_a_message_that_is_too_large_costs_that_socket_at_most(tmp_path: Path) -> None:
     async with asyncio.timeout(2 * TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as other:
         async with server.client() as talk:

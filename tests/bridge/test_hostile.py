@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocket
 
+from attempts import Attempts
 from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
 from dragoman.bridge.socket import MAX_SUBSCRIPTIONS
@@ -39,6 +40,7 @@ async def opened(talk: SocketClient, folder: Path, **fields: object) -> str:
 # -- what others did
 
 
+@pytest.mark.attempts("socket")
 async def test_a_command_id_reveals_its_result_to_no_other_client(server: RealServer) -> None:
     another = server.bridge.tokens.create("another", "admin")[0]
     async with server.client("admin") as one, server.client(token=another) as other:
@@ -48,6 +50,7 @@ async def test_a_command_id_reveals_its_result_to_no_other_client(server: RealSe
         assert (await other.call_refused("token.create", **fields))["kind"] == "conflict"
 
 
+@pytest.mark.attempts("socket")
 async def test_a_token_that_is_asked_for_again_after_a_restart_is_made_once(tmp_path: Path) -> None:
     fields = {"name": "mine", "scope": "view", "command_id": "c1"}
     async with real_server(tmp_path / "home") as server:
@@ -62,6 +65,7 @@ async def test_a_token_that_is_asked_for_again_after_a_restart_is_made_once(tmp_
         assert tokens.find(second["token"]) is not None
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: RealServer, tmp_path: Path) -> None:
     async with server.client("admin") as admin, server.client("view") as viewer:
         session_id = await opened(admin, tmp_path)
@@ -82,6 +86,7 @@ async def test_a_long_request_is_recognised_by_its_digest(server: RealServer) ->
         assert len(known.digest) == 32
 
 
+@pytest.mark.attempts("socket")
 async def test_two_opens_by_one_command_at_once_open_once(server: RealServer, tmp_path: Path) -> None:
     token = server.token()
     async with server.client(token=token) as one, server.client(token=token) as other:
@@ -91,12 +96,14 @@ async def test_two_opens_by_one_command_at_once_open_once(server: RealServer, tm
         assert (await one.call_refused("session.open", agent="demo", cwd="/", command_id="open"))["kind"] == "conflict"
 
 
+@pytest.mark.attempts("scopes")
 async def test_an_agent_at_an_address_needs_an_admin(server: RealServer, tmp_path: Path) -> None:
     async with server.client("prompt") as talk:
         fields = {"agent": "ws://127.0.0.1:1/", "cwd": str(tmp_path)}
         assert (await talk.call_refused("session.open", **fields))["kind"] == "forbidden"
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: RealServer, tmp_path: Path) -> None:
     async with server.client("admin") as admin, server.client("view") as viewer:
         for folder in ("/etc", "/no-such-folder"):
@@ -105,6 +112,7 @@ async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: Re
         await viewer.call("policy.list", cwd=str(tmp_path))
 
 
+@pytest.mark.attempts("socket")
 async def test_a_command_id_is_short(server: RealServer) -> None:
     async with server.client() as talk:
         answer = await talk.call_refused("token.create", name="one", command_id="x" * 201)
@@ -114,6 +122,7 @@ async def test_a_command_id_is_short(server: RealServer) -> None:
 # -- what would stop the server
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -154,6 +163,7 @@ async def test_no_setting_stops_the_server(server: RealServer, tmp_path: Path, n
         await opened(talk, tmp_path)
 
 
+@pytest.mark.attempts("socket")
 async def test_an_agent_that_does_not_exist_cannot_become_the_default(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         error = await talk.call_refused("settings.set", name="agent", value="bogus")
@@ -167,8 +177,9 @@ def _settings(folder: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
-async def test_no_agent_that_is_added_stops_the_server(server: RealServer, tmp_path: Path) -> None:
+async def test_no_agent_that_is_added_stops_the_server(server: RealServer, tmp_path: Path, attempts: Attempts) -> None:
     async with server.client() as talk:
         for fields in (
             {"agent": "../../etc", "command": "sh"},
@@ -185,6 +196,7 @@ async def test_no_agent_that_is_added_stops_the_server(server: RealServer, tmp_p
             {"agent": "one", "command": "sh", "key": "k", "key_name": "A=B"},
             {"agent": "one", "command": "sh", "key": "k\0", "key_name": "A"},
         ):
+            attempts.add()
             assert (await talk.call_refused("agent.add", **fields))["kind"] in ("invalid", "conflict"), fields
         assert not (tmp_path / "home" / "secrets").exists()
         load(tmp_path / "home")
@@ -195,7 +207,8 @@ async def test_no_agent_that_is_added_stops_the_server(server: RealServer, tmp_p
         await opened(talk, tmp_path)
 
 
-async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_path: Path) -> None:
+@pytest.mark.attempts("socket")
+async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_path: Path, attempts: Attempts) -> None:
     async with server.client() as talk:
         for about in (
             {"answer": "allow"},
@@ -209,6 +222,7 @@ async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_pa
             {"nothing": "x"},
             {"mcp": ["/", "a/b/c", ""]},
         ):
+            attempts.add()
             await talk.request("policy.add", cwd=str(tmp_path), answer="deny", about=about)
         listed = await talk.call("policy.list", cwd=str(tmp_path))
         assert all(rule["answer"] == "deny" for rule in listed["rules"] if rule["layer"] == "remembered")
@@ -218,14 +232,16 @@ async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_pa
         await talk.wait_for(view, lambda view: view.settled or bool(view.rows("permissions")))
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
-async def test_searches_of_any_kind_are_answered(server: RealServer, tmp_path: Path) -> None:
+async def test_searches_of_any_kind_are_answered(server: RealServer, tmp_path: Path, attempts: Attempts) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
         await talk.call("session.prompt", session_id=session_id, text="stream 3")
         await talk.wait_for(view, lambda view: view.settled)
         for text in ('"', '""', "a" * 10**6, "a " * 500, "* OR NEAR(", "\0", "%_", "x\x1b[2J", "é" * 1000, "-", "'--"):
+            attempts.add()
             await talk.request("search", text=text, limit=10**30)
         assert (await talk.call("search", text="stream"))["hits"]
 
@@ -247,8 +263,9 @@ async def test_a_search_says_whether_there_are_more_matches(server: RealServer, 
 # -- sessions
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
-async def test_no_id_is_more_than_an_id(server: RealServer, tmp_path: Path) -> None:
+async def test_no_id_is_more_than_an_id(server: RealServer, tmp_path: Path, attempts: Attempts) -> None:
     (tmp_path / "secret").write_text("x")
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
@@ -274,6 +291,7 @@ async def test_no_id_is_more_than_an_id(server: RealServer, tmp_path: Path) -> N
                 ("session.rename", {"title": "x"}),
                 ("session.restart", {}),
             ):
+                attempts.add()
                 assert (await talk.call_refused(control, session_id=odd, **fields))["kind"] == "not_found", (
                     control,
                     odd,
@@ -284,6 +302,7 @@ async def test_no_id_is_more_than_an_id(server: RealServer, tmp_path: Path) -> N
         assert exported["file_name"] == f"{session_id}.md"
 
 
+@pytest.mark.attempts("socket")
 async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
@@ -294,6 +313,7 @@ async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: RealServer,
         assert len(item["title"]) == 200
 
 
+@pytest.mark.attempts("socket")
 async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), server.client() as talk, server.client() as other:
         session_id = await opened(talk, tmp_path)
@@ -312,6 +332,7 @@ async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, 
         assert session_id not in server.bridge.hub.owned_sessions
 
 
+@pytest.mark.attempts("socket")
 async def test_typing_into_an_ended_terminal_is_refused(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
@@ -335,6 +356,7 @@ async def test_typing_into_an_ended_terminal_is_refused(server: RealServer, tmp_
             assert answer["type"] == "result" or answer["error"]["kind"] != "internal", answer
 
 
+@pytest.mark.attempts("socket")
 async def test_a_queue_has_an_end(server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.hub.owned_session.MAX_QUEUED_PROMPTS", 3)
     async with server.client() as talk:
@@ -348,6 +370,7 @@ async def test_a_queue_has_an_end(server: RealServer, tmp_path: Path, monkeypatc
         await talk.call("session.cancel", session_id=session_id)
 
 
+@pytest.mark.attempts("socket")
 async def test_a_stopping_server_cancels_its_requests(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(TIMEOUT_S),
@@ -365,6 +388,7 @@ async def test_a_stopping_server_cancels_its_requests(tmp_path: Path) -> None:
 # -- streams
 
 
+@pytest.mark.attempts("socket")
 async def test_a_revoked_token_hears_nothing_more(server: RealServer, tmp_path: Path) -> None:
     secret, token = server.bridge.tokens.create("soon gone", "view")
     async with asyncio.timeout(TIMEOUT_S), server.client() as admin, server.client(token=secret) as viewer:
@@ -386,6 +410,7 @@ async def test_a_revoked_token_hears_nothing_more(server: RealServer, tmp_path: 
         assert [message["type"] for message in viewer.received if message not in ended] == ["error"]
 
 
+@pytest.mark.attempts("socket")
 async def test_messages_that_wait_for_the_socket_are_dropped_when_the_token_is_revoked(
     server: RealServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,6 +455,7 @@ async def test_a_token_that_revokes_itself_is_answered(server: RealServer) -> No
         assert (await client.call_refused("token.list"))["kind"] == "unauthorized"
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
 async def test_streams_that_have_ended_do_not_count(server: RealServer) -> None:
     async with asyncio.timeout(TIMEOUT_S), server.client() as talk:
@@ -441,20 +467,23 @@ async def test_streams_that_have_ended_do_not_count(server: RealServer) -> None:
         assert not server.bridge.broadcaster._broadcasts  # what never was there is not remembered either
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
-async def test_cursors_of_any_kind_are_answered(server: RealServer, tmp_path: Path) -> None:
+async def test_cursors_of_any_kind_are_answered(server: RealServer, tmp_path: Path, attempts: Attempts) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         name = server.bridge.hub.journal.name
         for digits in ("9" * 5000, "9" * 30, "9" * 18, "-1", "1.5", "٣", "", "0x1"):
             for after, frames in ((f"r{name}.{digits}", False), (f"{name}.{digits}", True)):
+                attempts.add()
                 await talk.send(type="subscribe", stream="session", id=session_id, after=after, frames=frames)
                 message = await talk.until(lambda message: message["type"] in ("snapshot", "update", "ended"))
                 assert message.get("kind") != "internal", (after, message)
 
 
+@pytest.mark.attempts("socket")
 @pytest.mark.usefixtures("unhurried")
-async def test_floods_leave_nothing_behind_and_disturb_no_other_client(tmp_path: Path) -> None:
+async def test_floods_leave_nothing_behind_and_disturb_no_other_client(tmp_path: Path, attempts: Attempts) -> None:
     async with (
         asyncio.timeout(2 * TIMEOUT_S),
         nothing_left(),
@@ -470,6 +499,7 @@ async def test_floods_leave_nothing_behind_and_disturb_no_other_client(tmp_path:
                 await talk.send(type="session.list", id=f"l{number}", limit=10**9)
                 await talk.send(type="search", id=f"s{number}", text="demo")
             talk.connection.transport.abort()
+            attempts.add()
         await calm.call("session.prompt", session_id=session_id, text="stream 5")
         await calm.wait_for(view, lambda view: view.settled)
         assert view.texts()

@@ -23,6 +23,7 @@ def as_before() -> Iterator[None]:
         logger.setLevel(level)
 
 
+@pytest.mark.attempts("secrets")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -37,6 +38,7 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
+@pytest.mark.attempts("secrets")
 async def test_requests_are_logged_without_their_queries(server: StubServer) -> None:
     log = io.StringIO()
     set_up_log("json", stream=log)

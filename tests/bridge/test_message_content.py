@@ -161,6 +161,7 @@ def recording(session_id: str = "a") -> list[bytes]:
     ]
 
 
+@pytest.mark.attempts("secrets")
 async def test_native_records_are_for_the_journal_alone(tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), real_server(tmp_path / "home") as server, server.client() as talk:
         journal = server.bridge.hub.journal
@@ -178,6 +179,7 @@ async def test_native_records_are_for_the_journal_alone(tmp_path: Path) -> None:
 KEY, TOKEN_NAME, ENV = "planted-key-9d31a7", "planted token", "planted-env-7b22"
 
 
+@pytest.mark.attempts("secrets")
 async def test_planted_secrets_are_in_the_secrets_file_and_nowhere_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ import httpx
 import msgspec
 import pytest
 
+from attempts import Attempts
 from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, real_server
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.refusal import Refusal
@@ -132,7 +133,10 @@ def route_request(declaration: Declaration, fields: dict[str, Any]) -> tuple[str
     return route.method, route.path.format(**fields), {"json": rest} if route.has_body else {"params": rest}
 
 
-async def test_each_request_needs_its_declared_scope_whichever_way_it_comes(server: RealServer, work: Path) -> None:
+@pytest.mark.attempts("scopes")
+async def test_each_request_needs_its_declared_scope_whichever_way_it_comes(
+    server: RealServer, work: Path, attempts: Attempts
+) -> None:
     wrong: list[tuple[str, Scope, str, bool]] = []
     for scope in SCOPES:
         headers = {"authorization": f"Bearer {server.token(scope)}"}
@@ -151,6 +155,7 @@ async def test_each_request_needs_its_declared_scope_whichever_way_it_comes(serv
                 if (by_route := route_request(declaration, fields)) is not None:
                     method, path, options = by_route
                     kinds["route"] = error_kind(await http.request(method, path, **options))
+                attempts.add(0 if allowed else len(kinds))
                 wrong += [
                     (declaration.name, scope, way, allowed)
                     for way, kind in kinds.items()
@@ -167,6 +172,7 @@ def error_kind(response: httpx.Response) -> str | None:
 # -- folders
 
 
+@pytest.mark.attempts("scopes")
 async def test_prompt_opens_sessions_only_where_an_admin_has_opened_or_configured(
     server: RealServer, work: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +195,7 @@ async def test_prompt_opens_sessions_only_where_an_admin_has_opened_or_configure
             await forbidden(user, request, session_id=own)
 
 
+@pytest.mark.attempts("scopes")
 async def test_prompt_opens_no_session_in_a_folder_whose_files_are_always_asked_about(
     server: RealServer, work: Path
 ) -> None:
@@ -207,6 +214,7 @@ async def test_prompt_opens_no_session_in_a_folder_whose_files_are_always_asked_
         await opened(user, work / ".git" / "hooks")  # an admin chose it
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_folder_that_differs_by_capital_letters_is_another_one(server: RealServer, tmp_path: Path) -> None:
     other = tmp_path / "CONFIGURED"
     (tmp_path / "configured").mkdir()
@@ -217,6 +225,7 @@ async def test_a_folder_that_differs_by_capital_letters_is_another_one(server: R
         await forbidden(user, "session.open", agent="lax", cwd=str(other))
 
 
+@pytest.mark.attempts("scopes")
 @pytest.mark.parametrize("place", ["home", "above", "below"])
 async def test_prompt_works_in_no_workspace_that_overlaps_the_home_folder(
     server: RealServer, home: Path, tmp_path: Path, place: str
@@ -233,6 +242,7 @@ async def test_prompt_works_in_no_workspace_that_overlaps_the_home_folder(
 # -- permissions
 
 
+@pytest.mark.attempts("scopes")
 async def test_prompt_allows_nothing_on_the_home_folder(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as admin, server.client("prompt") as user:
         before = [token.id for token in server.bridge.tokens.all()]
@@ -246,6 +256,7 @@ async def test_prompt_allows_nothing_on_the_home_folder(server: RealServer, tmp_
         assert [token.id for token in server.bridge.tokens.all()] == before
 
 
+@pytest.mark.attempts("scopes")
 @pytest.mark.parametrize(
     "line",
     [
@@ -292,6 +303,7 @@ async def test_prompt_allows_edits_and_commands_in_the_workspace(server: RealSer
 # -- modes, options, access
 
 
+@pytest.mark.attempts("scopes")
 async def test_prompt_chooses_no_mode_in_which_the_agent_may_act_unasked(server: RealServer, work: Path) -> None:
     async with server.client("prompt") as user:
         for fields in ({"mode": "plan"}, {"options": {"mode": "plan"}}, {"options": {"word_by_word": False}}):
@@ -303,6 +315,7 @@ async def test_prompt_chooses_no_mode_in_which_the_agent_may_act_unasked(server:
         await user.call("session.set_option", session_id=session_id, option_id="model", value="demo-large")
 
 
+@pytest.mark.attempts("scopes")
 async def test_prompt_does_nothing_in_a_session_that_an_admin_has_set_free(server: RealServer, work: Path) -> None:
     async with server.client() as admin, server.client("prompt") as user:
         session_id = await opened(admin, work)
@@ -319,6 +332,7 @@ async def test_prompt_does_nothing_in_a_session_that_an_admin_has_set_free(serve
         await user.call("session.prompt", session_id=session_id, text="hello")
 
 
+@pytest.mark.attempts("scopes")
 async def test_an_agent_that_leaves_its_mode_by_itself_gets_no_more_prompts(server: RealServer, work: Path) -> None:
     async with server.client("prompt") as user:
         session_id = await opened(user, work)
@@ -327,6 +341,7 @@ async def test_an_agent_that_leaves_its_mode_by_itself_gets_no_more_prompts(serv
         await forbidden(user, "session.prompt", session_id=session_id, text="hello")
 
 
+@pytest.mark.attempts("scopes")
 @pytest.mark.parametrize(
     "text",
     [
@@ -354,6 +369,7 @@ async def test_prompt_sends_the_agents_other_commands(server: RealServer, work: 
             await settle(user, session_id)
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_queued_prompt_is_checked_again_when_it_is_sent(server: RealServer, work: Path) -> None:
     async with server.client() as admin, server.client("prompt") as user:
         session_id = await opened(admin, work)
@@ -369,6 +385,7 @@ async def test_a_queued_prompt_is_checked_again_when_it_is_sent(server: RealServ
         assert view.texts("user") == ["sleep 600", "stream 5"]
 
 
+@pytest.mark.attempts("scopes")
 @pytest.mark.parametrize("fields", [{"access": "full"}, {"access": "edit-inside"}, {"network": True}])
 async def test_prompt_continues_no_session_with_more_access_than_configured(
     server: RealServer, work: Path, fields: dict[str, object]
@@ -385,6 +402,7 @@ async def test_prompt_continues_no_session_with_more_access_than_configured(
             await forbidden(user, request, session_id=session_id)
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_command_in_the_inbox_counts_with_the_scope_of_its_sender(server: RealServer, work: Path) -> None:
     hub = server.bridge.hub
     async with server.client() as admin:
@@ -405,6 +423,7 @@ async def test_a_command_in_the_inbox_counts_with_the_scope_of_its_sender(server
 # -- files
 
 
+@pytest.mark.attempts("scopes")
 async def test_view_reads_only_files_that_the_conversation_shows(server: RealServer, work: Path) -> None:
     (work / "other.txt").write_text("nobody spoke of it")
     async with server.client() as admin, server.client("prompt") as user, server.client("view") as viewer:
@@ -426,6 +445,7 @@ async def test_view_reads_only_files_that_the_conversation_shows(server: RealSer
 # -- tokens
 
 
+@pytest.mark.attempts("scopes")
 async def test_a_token_that_is_made_again_with_less_scope_ends_the_old_socket(server: RealServer) -> None:
     tokens = server.bridge.tokens
     secret, _ = tokens.create("first", "admin", token_id="same")
@@ -448,6 +468,7 @@ class World:
         self.work = work
         self.home = server.bridge.config.home
         self.ids: dict[str, str] = {}
+        self.attack_count = 0
         self.permission_id = ""
         self.options: dict[str, str] = {}  # of that permission, by kind
 
@@ -483,6 +504,7 @@ class World:
 
     async def refusal(self, attack: Request[Any]) -> str | None:
         """The kind of the refusal of an attack; None where it succeeds."""
+        self.attack_count += 1
         try:
             result = await self.send(attack, "prompt")
         except Refusal as refusal:
@@ -595,7 +617,10 @@ def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-async def test_no_request_prepares_an_attack_for_the_scope_prompt(server: RealServer, work: Path) -> None:
+@pytest.mark.attempts("scopes")
+async def test_no_request_prepares_an_attack_for_the_scope_prompt(
+    server: RealServer, work: Path, attempts: Attempts
+) -> None:
     world = await World(server, work).build()
     before = world.guarded()
     for attack in world.attacks():
@@ -610,6 +635,7 @@ async def test_no_request_prepares_an_attack_for_the_scope_prompt(server: RealSe
             assert await world.refusal(attack) in ("forbidden", "conflict", "invalid", "too late"), (opener, attack)
         now = world.guarded()
         assert {**before, **now, "modes": {**before["modes"], **now["modes"]}} == before, opener  # type: ignore[dict-item]
+    attempts.add(world.attack_count)
     declared = {request for request, declaration in REQUESTS.items() if includes("prompt", declaration.scope)}
     assert declared - tried == set(), (
         "a new request: add it to the openers, and what it may be abused for to the attacks"

@@ -28,6 +28,7 @@ def test_the_name_in_a_host_header(header: str, name: str | None) -> None:
     assert host_of(header) == name
 
 
+@pytest.mark.attempts("http")
 def test_an_address_is_taken_on_the_network_and_a_name_only_where_it_is_ours() -> None:
     names = host_names(["Desk.local.", "[2001:db8::1]"], any_address=True)
     for header in ("desk.local:8421", "192.0.2.9:8421", "[2001:db8::1]", "[fe80::1%25eth0]:1", "localhost"):

@@ -166,6 +166,7 @@ async def test_a_busy_session_says_so_or_queues(home: Path, folder: Path) -> Non
         assert (await program.post(f"{session}/cancel")).status_code == 200
 
 
+@pytest.mark.attempts("shared home")
 async def test_a_port_of_another_dragoman_is_distinguished_from_one_of_another_program(
     home: Path, tmp_path: Path
 ) -> None:
@@ -231,6 +232,7 @@ async def test_an_impossible_option_is_explained(home: Path, options: tuple[str,
     assert "Traceback" not in err
 
 
+@pytest.mark.attempts("secrets")
 async def test_a_code_is_printed_on_a_terminal_alone(home: Path) -> None:
     async with served(home) as server:  # as a service, in a container, or with nohup
         await server.until("For a link: dragoman token link")
@@ -238,6 +240,7 @@ async def test_a_code_is_printed_on_a_terminal_alone(home: Path) -> None:
         assert "/pair#" not in server.output
 
 
+@pytest.mark.attempts("secrets")
 async def test_the_browser_is_opened_without_a_code_on_its_command_line(home: Path, tmp_path: Path) -> None:
     browser, page = tmp_path / "browser", home / "open.html"
     browser.write_text('#!/bin/sh\necho "opened $*."\n')
@@ -273,6 +276,7 @@ async def test_tokens_are_made_listed_and_revoked_while_it_runs(home: Path) -> N
         assert (code, "printable" in err) == (2, True)
 
 
+@pytest.mark.attempts("secrets")
 async def test_no_secret_is_left_in_the_home_folder_or_the_log(home: Path, tmp_path: Path) -> None:
     async with served(home, "--log-format", "json") as server, await server.program() as program:
         link = page_of(await server.link())[1]

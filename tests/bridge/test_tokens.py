@@ -67,6 +67,7 @@ def test_the_file_is_the_users_alone_and_holds_no_secret(tokens: Tokens, tmp_pat
     assert code not in stored
 
 
+@pytest.mark.attempts("shared home")
 def test_a_token_that_another_process_revokes_is_invalid_at_once(tokens: Tokens, tmp_path: Path) -> None:
     secret, made = tokens.create("nightly", "admin")
     assert tokens.has(made.id, made.digest, made.scope)
@@ -83,6 +84,7 @@ def test_a_token_that_is_made_again_under_the_same_id_replaces_the_first(tokens:
     assert tokens.has(second.id, second.digest, second.scope)
 
 
+@pytest.mark.attempts("shared home")
 def test_a_slow_reader_in_another_thread_does_not_bring_a_revoked_token_back(
     tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ async def test_an_exception_is_reported_by_its_type_only_and_a_tool_error_with_i
     assert [call.outcome for call in server.calls] == ["error", "error"]
 
 
+@pytest.mark.attempts("tool server")
 @every_way
 async def test_bad_arguments_are_answered_with_all_that_is_wrong_and_run_nothing(way: str) -> None:
     ran: list[Item] = []
@@ -170,6 +171,7 @@ async def test_images_are_shown_as_images(way: str) -> None:
     assert server.calls[0].result == ["the chart:", {"image": "image/png"}]
 
 
+@pytest.mark.attempts("tool server")
 async def test_a_result_over_the_limit_is_an_error_that_says_so() -> None:
     def dump() -> str:
         return "x" * 1001
@@ -311,6 +313,7 @@ def post(server: ToolServer, **headers: str) -> httpx.Response:
     return httpx.post(server.url, json=ping, headers=sent, timeout=TIMEOUT_S, trust_env=False)
 
 
+@pytest.mark.attempts("tool server")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -340,6 +343,7 @@ async def test_no_token_a_foreign_host_or_a_foreign_origin_is_refused(headers: d
         assert server.calls == []
 
 
+@pytest.mark.attempts("tool server")
 async def test_a_token_is_good_for_its_own_server_alone() -> None:
     async with ToolServer([lookup]) as one, ToolServer([lookup]) as other:
         assert one.token != other.token
@@ -411,6 +415,7 @@ async def test_two_hundred_servers_leave_nothing() -> None:
     assert threading.active_count() <= threads
 
 
+@pytest.mark.attempts("tool server")
 async def test_an_agent_that_stays_connected_holds_up_no_end() -> None:
     async with nothing_left():
         server = ToolServer([lookup])
@@ -422,6 +427,7 @@ async def test_an_agent_that_stays_connected_holds_up_no_end() -> None:
                 await server.close()
 
 
+@pytest.mark.attempts("tool server")
 async def test_an_idle_connection_is_closed_with_the_server() -> None:
     server = ToolServer([lookup])
     async with server:

@@ -96,6 +96,7 @@ async def test_messages_of_an_agent_over_stdio_reach_the_server_in_this_process(
         assert [call.arguments for call in server.calls] == [{"sku": "ä"}]
 
 
+@pytest.mark.attempts("tool server")
 async def test_the_token_is_in_the_environment_and_nowhere_in_the_arguments() -> None:
     async with ToolServer([lookup]) as server:
         entry = shim_entry(server)
@@ -160,6 +161,7 @@ async def test_it_ends_when_the_server_is_closed() -> None:
         assert await process.wait() == 0
 
 
+@pytest.mark.attempts("tool server")
 async def test_a_shim_with_a_wrong_token_is_disconnected_unread() -> None:
     async with ToolServer([lookup]) as server, shim(server, **{TOKEN: "wrong"}) as process:
         out, _ = await process.communicate(json.dumps(INITIALIZE).encode() + b"\n")
@@ -177,6 +179,7 @@ async def test_a_shim_whose_server_is_gone_says_so() -> None:
     assert b"Traceback" not in err
 
 
+@pytest.mark.attempts("tool server")
 @pytest.mark.parametrize(
     "greeting",
     [
@@ -200,6 +203,7 @@ async def test_a_connection_that_does_not_begin_with_the_token_gets_nothing(gree
         writer.close()
 
 
+@pytest.mark.attempts("tool server")
 async def test_a_line_over_the_limit_ends_that_shim_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with ToolServer([lookup]) as server, shim(server) as flooding, shim(server) as good:
         assert flooding.stdin is not None
@@ -211,6 +215,7 @@ async def test_a_line_over_the_limit_ends_that_shim_and_no_other(caplog: pytest.
     assert [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
 
 
+@pytest.mark.attempts("tool server")
 async def test_a_shim_that_reads_nothing_holds_up_no_end() -> None:
     called = asyncio.Event()
 
@@ -232,6 +237,7 @@ async def test_a_shim_that_reads_nothing_holds_up_no_end() -> None:
             await called.wait()
 
 
+@pytest.mark.attempts("tool server")
 async def test_noise_is_answered_and_ends_nothing() -> None:
     async with ToolServer([lookup]) as server, shim(server) as process:
         assert process.stdin is not None
@@ -241,6 +247,7 @@ async def test_noise_is_answered_and_ends_nothing() -> None:
             pass
 
 
+@pytest.mark.attempts("tool server")
 async def test_it_listens_on_loopback_alone() -> None:
     async with ToolServer([lookup]) as server:
         ports = [int(shim_entry(server).args[-1]), int(server.url.rpartition(":")[2].partition("/")[0])]

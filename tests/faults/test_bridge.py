@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from attempts import Attempts
 from bridge.serve_process import Server, dragoman
 from bridge.serve_process import served as started
 from bridge.socket_client import JsonObject, RealServer, SocketClient, View, real_server
@@ -121,8 +122,9 @@ async def wait_until_settled(server: RealServer, sessions: Sequence[str]) -> Non
             await talk.wait_for(view, lambda view: view.settled)
 
 
+@pytest.mark.attempts("cut sockets")
 async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_DEMO_PACE", "0")
     seed = random.randrange(2**32)
@@ -154,6 +156,8 @@ async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_
                     await follow_and_drop(server, views, (), chance)
                 else:
                     await follow_and_drop(server, (), rows_seen, chance)
+                attempts.add()
+                attempts.detail("sockets cut", 1)
             if life == RESTARTS:
                 await wait_until_settled(server, sessions)
                 await follow_to_the_end(server, views, rows_seen)
@@ -163,6 +167,9 @@ async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_
                     page = await server.bridge.hub.journal.read(each.session_id, limit=10**6)
                     assert each.seen == [(entry.connection_id, entry.n) for entry in page.entries]
     assert sum(view.resumed for view in views) > 0  # some went on from where they were
+    attempts.add(RESTARTS)
+    attempts.detail("restarts", RESTARTS)
+    attempts.detail("frames compared", sum(len(each.seen) for each in rows_seen))
 
 
 def memory(server: Server) -> int:
@@ -208,7 +215,8 @@ async def whole_texts(talk: SocketClient, view: View) -> list[str]:
     return texts
 
 
-async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_path: Path) -> None:
+@pytest.mark.attempts("cut sockets")
+async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_path: Path, attempts: Attempts) -> None:
     # One agent for the sessions of each folder.
     home = make_home(tmp_path / "home")
     (home / "config.toml").write_text("[agents.demo]\nshared = true\n")
@@ -236,6 +244,8 @@ async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_p
             sizes.append(memory(server))
             for talk in idle_sockets:
                 talk.connection.transport.abort()
+            attempts.add(len(idle_sockets))
+            attempts.detail("sockets that nobody reads", len(idle_sockets))
         print(f"megabytes before, and after each round: {[size >> 20 for size in sizes]}")
         expected_text = "".join(f"drop {number}\n" for number in range(1, CHUNKS_PER_RUN + 1))
         for talk, view in readers:

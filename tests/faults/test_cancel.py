@@ -20,6 +20,7 @@ from .stage import LIMITS, Neighbour, Witness, config, rogue, untouched
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize(
     ("behaviour", "code", "graces_s"),
     [
@@ -54,6 +55,7 @@ async def test_an_agent_that_does_not_stop_is_interrupted_then_terminated_then_k
         assert "did not stop" in str(session.failure)
 
 
+@pytest.mark.attempts("agent faults")
 async def test_the_next_run_begins_only_after_the_cancelled_one_has_ended(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("talks_after_cancel", witness) as runtime:
@@ -77,6 +79,7 @@ async def test_the_next_run_begins_only_after_the_cancelled_one_has_ended(neighb
     ]
 
 
+@pytest.mark.attempts("agent faults")
 async def test_another_session_on_the_same_link_gets_the_reason_why_its_run_was_interrupted(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ MB = 1_000_000
 ROOM_BYTES = 60 * MB
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_million_chunks_are_taken_in_bounded_memory_with_every_word(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -41,6 +42,7 @@ async def test_a_million_chunks_are_taken_in_bounded_memory_with_every_word(
         assert (await session.run("go")).text == "fine"
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize("behaviour", ["flood_of_notifications", "flood_of_strays", "flood_of_garbage"])
 async def test_useless_messages_by_the_hundred_thousand_are_read_in_bounded_memory(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
@@ -53,6 +55,7 @@ async def test_useless_messages_by_the_hundred_thousand_are_read_in_bounded_memo
         assert (await session.run("go")).text == "fine"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_noise_is_recorded_in_bounded_size_and_the_rest_is_counted(neighbour: Neighbour, tmp_path: Path) -> None:
     noise = b"INFO nothing to see here"
     async with untouched(neighbour), await SqliteJournal.open(tmp_path / "journal.db") as journal:
@@ -75,6 +78,7 @@ async def _pages(journal: SqliteJournal) -> AsyncIterator[Sequence[Entry]]:
         yield page.entries
 
 
+@pytest.mark.attempts("agent faults")
 async def test_updates_that_need_repair_are_read_in_bounded_memory_too(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("flood_of_bad_updates", count=50_000) as runtime:
         session = await runtime.open_session(config(tmp_path))
@@ -83,6 +87,7 @@ async def test_updates_that_need_repair_are_read_in_bounded_memory_too(neighbour
         assert resident() - before < ROOM_BYTES
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_flood_before_the_session_has_a_name_is_kept_only_in_part(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     before = resident()
@@ -93,6 +98,7 @@ async def test_a_flood_before_the_session_has_a_name_is_kept_only_in_part(neighb
     assert witness.reported("'elsewhere'")
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_flood_of_requests_is_answered_to_the_last(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("flood_of_requests", count=20_000) as runtime:
         session = await runtime.open_session(config(tmp_path))
@@ -101,6 +107,7 @@ async def test_a_flood_of_requests_is_answered_to_the_last(neighbour: Neighbour,
         assert resident() - before < ROOM_BYTES
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize("behaviour", ["flood_of_requests_unread", "flood_of_cancelled_requests"])
 async def test_an_agent_that_reads_no_answers_is_not_read_either(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
@@ -126,6 +133,7 @@ async def test_an_agent_that_reads_no_answers_is_not_read_either(
         assert resident() - before < ROOM_BYTES
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_flood_without_end_is_ended_by_the_cancel(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("endless_updates", limits=QUICK_CANCEL) as runtime:
@@ -138,6 +146,7 @@ async def test_a_flood_without_end_is_ended_by_the_cancel(neighbour: Neighbour, 
         assert set(result.text.split()) == {"flood"}
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize("behaviour", ["endless_updates", "endless_large_updates"])
 async def test_a_flood_to_a_reader_that_does_not_read_waits_in_the_pipe(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
@@ -157,6 +166,7 @@ async def test_a_flood_to_a_reader_that_does_not_read_waits_in_the_pipe(
             assert resident() - before < 3 * ROOM_BYTES
 
 
+@pytest.mark.attempts("agent faults")
 async def test_cancelling_a_flood_that_nobody_reads_costs_bounded_memory(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("endless_updates", limits=QUICK_CANCEL) as runtime:
         session = await runtime.open_session(config(tmp_path))
@@ -169,6 +179,7 @@ async def test_cancelling_a_flood_that_nobody_reads_costs_bounded_memory(neighbo
         assert (await run).status == "cancelled"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_stderr_without_end_is_drained_and_its_end_kept(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("endless_stderr") as runtime:
         session = await runtime.open_session(config(tmp_path))

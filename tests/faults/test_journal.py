@@ -177,6 +177,7 @@ class Lock:
 LOCK = Lock()
 
 
+@pytest.mark.attempts("journal faults")
 @pytest.mark.parametrize("in_time", [True, False], ids=["mended in time", "mended later"])
 @pytest.mark.parametrize(
     ("strike", "mend", "kind", "words"),
@@ -226,6 +227,7 @@ class Damage:
         shutil.move(faulty.path.with_suffix(".copy"), faulty.path)
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_damaged_journal_ends_the_run_and_a_copy_that_is_put_back_is_a_prefix(faulty: FaultyJournal) -> None:
     damage = Damage()
     async with asyncio.timeout(HANG):
@@ -237,6 +239,7 @@ async def test_a_damaged_journal_ends_the_run_and_a_copy_that_is_put_back_is_a_p
         await faulty.check_file("running")
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_file_that_may_grow_no_more_ends_the_program_with_a_reason_and_no_agent_is_left(tmp_path: Path) -> None:
     """The kernel refuses to let the file grow, in a separate process that never gets room again."""
     home, copy = tmp_path / "home", tmp_path / "copy"

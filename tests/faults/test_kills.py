@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from attempts import Attempts
 from dragoman.hub.hub import ORPHANED, Hub
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor, Entry
@@ -62,7 +63,8 @@ async def kill_once(folder: Path, chance: random.Random) -> int:
     return int(lines[-1]) if lines and rest.endswith(b"\n") else chunk_count
 
 
-async def test_a_killed_hub_leaves_a_prefix_of_the_frames(tmp_path: Path) -> None:
+@pytest.mark.attempts("kills")
+async def test_a_killed_hub_leaves_a_prefix_of_the_frames(tmp_path: Path, attempts: Attempts) -> None:
     chance = random.Random(20)
     for number in range(KILLS):
         folder = tmp_path / str(number)
@@ -81,8 +83,11 @@ async def test_a_killed_hub_leaves_a_prefix_of_the_frames(tmp_path: Path) -> Non
                 assert ends == ({("interrupted", ORPHANED)} if ends or chunks else set())
                 await maintenance.rebuild(hub.journal)
                 assert await all_rows(hub.journal) == rows
+        attempts.add()
+        attempts.detail("frames compared", len(lines))
 
 
+@pytest.mark.attempts("shared home")
 async def test_runs_of_a_living_process_are_left_alone_when_another_process_looks(tmp_path: Path) -> None:
     async def script(turn: Turn) -> str:
         await turn.say("on and on")

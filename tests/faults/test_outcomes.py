@@ -20,6 +20,7 @@ from .stage import Neighbour, Witness, config, rogue, untouched
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize("case", CASES, ids=str)
 async def test_a_rogue_agent_ends_as_documented(case: Case, neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()

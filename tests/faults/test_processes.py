@@ -40,6 +40,7 @@ def is_gone(pid: int) -> bool:
         os.close(ended)
 
 
+@pytest.mark.attempts("orphans")
 @pytest.mark.parametrize(
     "behaviour",
     [
@@ -60,6 +61,7 @@ async def test_a_child_that_outlives_its_agent_is_ended_as_soon_as_that_is_notic
         assert is_gone(int(caught.value.result.text))  # without a close: the run itself is told after that
 
 
+@pytest.mark.attempts("orphans")
 async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour):
         async with rogue("keeps_children") as runtime:
@@ -70,6 +72,7 @@ async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_
         assert all(is_gone(pid) for pid in processes)
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_prompt_of_1_mb_to_an_agent_that_does_not_read_holds_up_nobody(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -83,6 +86,7 @@ async def test_a_prompt_of_1_mb_to_an_agent_that_does_not_read_holds_up_nobody(
             session.run("still there?")
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_deadline_ends_a_prompt_that_an_agent_does_not_read(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("stops_reading", limits=QUICK_CANCEL) as runtime:
         session = await runtime.open_session(config(tmp_path))
@@ -90,6 +94,7 @@ async def test_a_deadline_ends_a_prompt_that_an_agent_does_not_read(neighbour: N
             await session.run("x" * 1_000_000, deadline=0.3)
 
 
+@pytest.mark.attempts("agent faults")
 async def test_control_sequences_are_removed_from_stderr(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("wild_stderr", witness) as runtime:
@@ -99,6 +104,7 @@ async def test_control_sequences_are_removed_from_stderr(neighbour: Neighbour, t
     assert all(text.isprintable() for text in lines)
 
 
+@pytest.mark.attempts("agent faults")
 @pytest.mark.parametrize(("how", "code"), [("with_0", 0), ("with_1", 1), ("with_127", 127), ("by_sigkill", -9)])
 async def test_an_agent_that_exits_between_runs_is_reported_to_the_session(
     how: str, code: int, neighbour: Neighbour, tmp_path: Path
@@ -131,6 +137,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.attempts("orphans")
 async def test_nothing_of_a_rogue_outlives_a_dragoman_that_is_killed(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour):
         ours = await asyncio.create_subprocess_exec(

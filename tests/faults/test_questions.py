@@ -14,6 +14,7 @@ from .stage import Neighbour, Witness, config, rogue, untouched
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.attempts("agent faults")
 async def test_300_questions_at_once_are_answered_each_by_its_own_id(neighbour: Neighbour, tmp_path: Path) -> None:
     request_count = 0
 
@@ -28,6 +29,7 @@ async def test_300_questions_at_once_are_answered_each_by_its_own_id(neighbour: 
     assert request_count == 300
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_cancel_answers_all_of_300_questions(neighbour: Neighbour, tmp_path: Path) -> None:
     waiting = asyncio.Event()
     request_count = 0
@@ -50,6 +52,7 @@ async def test_a_cancel_answers_all_of_300_questions(neighbour: Neighbour, tmp_p
         assert (await session.run("go")).text == "fine"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_the_end_of_an_agent_is_noticed_while_more_questions_are_open_than_are_served(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -64,6 +67,7 @@ async def test_the_end_of_an_agent_is_noticed_while_more_questions_are_open_than
         assert len(session.fold.permissions) == 300  # what it wrote before its end was read
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_question_after_the_run_is_answered_and_belongs_to_no_run(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour), rogue("permission_after_the_run", witness) as runtime:
@@ -74,6 +78,7 @@ async def test_a_question_after_the_run_is_answered_and_belongs_to_no_run(neighb
     assert requested.run_id is None
 
 
+@pytest.mark.attempts("agent faults")
 async def test_no_question_that_cannot_be_read_is_allowed(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("permission_unreadable") as runtime:
         session = await runtime.open_session(config(tmp_path, access="read-only"))
@@ -82,6 +87,7 @@ async def test_no_question_that_cannot_be_read_is_allowed(neighbour: Neighbour, 
     assert set(answers) <= {"-32602", "no", "cancelled"}
 
 
+@pytest.mark.attempts("agent faults")
 async def test_files_of_others_are_neither_read_nor_written(neighbour: Neighbour, tmp_path: Path) -> None:
     offers = {"read_files": True, "write_files": True}
     async with untouched(neighbour), rogue("files_of_others", offers=offers) as runtime:
@@ -89,6 +95,7 @@ async def test_files_of_others_are_neither_read_nor_written(neighbour: Neighbour
         assert (await session.run("go")).text == "7 of 7 refused"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_cancel_answers_the_pending_question_and_keeps_the_later_text(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from .stage import Neighbour, Witness, config, rogue, untouched
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_session_id_given_twice_opens_no_second_session_and_leaves_the_first_alone(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -29,6 +30,7 @@ async def test_a_session_id_given_twice_opens_no_second_session_and_leaves_the_f
         assert (await first.run("go")).text == "fine"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_an_empty_session_id_leaves_no_session_behind(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("session_id_empty") as runtime:
         with pytest.raises(errors.InvalidFrame):
@@ -37,6 +39,7 @@ async def test_an_empty_session_id_leaves_no_session_behind(neighbour: Neighbour
         assert (await (await runtime.open_session(config(tmp_path))).run("go")).text == "fine"
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_list_without_end_can_be_left(neighbour: Neighbour) -> None:
     async with untouched(neighbour), rogue("endless_list") as runtime:
         listed = []
@@ -50,16 +53,19 @@ async def test_a_list_without_end_can_be_left(neighbour: Neighbour) -> None:
         assert listed == [f"session {number}" for number in range(100)]
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_cursor_that_comes_again_ends_the_list(neighbour: Neighbour) -> None:
     async with untouched(neighbour), rogue("repeated_cursor") as runtime:
         assert len([info async for info in runtime.list_sessions()]) == 2
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_list_of_nothing_but_empty_pages_ends(neighbour: Neighbour) -> None:
     async with untouched(neighbour), rogue("endless_empty_list") as runtime:
         assert [info async for info in runtime.list_sessions()] == []
 
 
+@pytest.mark.attempts("agent faults")
 async def test_updates_before_session_new_is_answered_are_kept_for_the_session(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -72,6 +78,7 @@ async def test_updates_before_session_new_is_answered_are_kept_for_the_session(
     assert not witness.diagnostics
 
 
+@pytest.mark.attempts("agent faults")
 async def test_text_after_the_run_belongs_to_the_session_and_to_no_run(neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     late = asyncio.Event()
@@ -93,6 +100,7 @@ async def test_text_after_the_run_belongs_to_the_session_and_to_no_run(neighbour
         ]
 
 
+@pytest.mark.attempts("agent faults")
 async def test_tool_calls_with_empty_ids_are_all_shown(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("empty_tool_ids") as runtime:
         result = await (await runtime.open_session(config(tmp_path))).run("go")
@@ -100,6 +108,7 @@ async def test_tool_calls_with_empty_ids_are_all_shown(neighbour: Neighbour, tmp
     assert result.messages == ("before ", "after")
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_tool_call_id_that_comes_again_in_the_next_run_is_another_tool_call(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -109,6 +118,7 @@ async def test_a_tool_call_id_that_comes_again_in_the_next_run_is_another_tool_c
     assert titles == [["number 0"], ["number 1"]]
 
 
+@pytest.mark.attempts("agent faults")
 async def test_an_update_of_a_tool_call_that_was_never_begun_is_its_first_sight(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
@@ -119,6 +129,7 @@ async def test_an_update_of_a_tool_call_that_was_never_begun_is_its_first_sight(
     assert event_types == ["tool.call", "tool.result"]
 
 
+@pytest.mark.attempts("agent faults")
 async def test_a_note_of_the_host_counts_from_no_other_origin() -> None:
     fold = SessionFold()
     prompt = Request(1, "session/prompt", msgspec.Raw(b'{"sessionId":"s","prompt":[]}'), b"")

@@ -9,19 +9,23 @@ folder. `boom` is a program that touches the canary. `make test` tries a few tho
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
+import selectors
 import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attempts import Attempts
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.policy import build_policy
+from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.proc.environment import agent_environment
 from dragoman.workspace import Workspace
@@ -30,6 +34,9 @@ LINES = int(os.environ.get("DRAGOMAN_LINES", "3000"))
 SEED = int(os.environ.get("DRAGOMAN_SEED", "0"))
 PARTS = 10
 """Tests among which the lines are divided, so that they can run side by side."""
+
+BATCH_LINES = 200
+"""Allowed lines that run between two looks at the canary."""
 
 LINE_TIMEOUT_S = 5.0
 """Seconds until a line is ended that loops forever."""
@@ -234,6 +241,7 @@ class Cage:
                 (programs / name).symlink_to(path)
         variables = {"PATH": str(programs), "HOME": str(self.workspace.cwd), "CANARY": str(self._canary), "LC_ALL": "C"}
         self._env = agent_environment(variables, {})
+        self.hung = 0
         self._build()
 
     def _made(self, name: str) -> Path:
@@ -262,23 +270,79 @@ class Cage:
         except OSError:
             return False
 
-    def run(self, shell: str, line: str) -> None:
+    def rebuild_if_needed(self) -> None:
         if not (self.workspace.cwd / "sub/c").exists() or not self.is_untouched():
             self._build()
+
+    def run(self, shell: str, line: str) -> None:
+        """Run one line as `shell -c LINE`."""
+        self.rebuild_if_needed()
+        with self._started(shell, line) as process, contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LINE_TIMEOUT_S)
+
+    def run_batch(self, shell: str, lines: Sequence[str]) -> None:
+        """Run lines in one process of the shell, each in a subshell; one that takes too long is ended.
+
+        The shell writes a byte to a pipe after each line. What a line leaves in the background goes on until all lines
+        are done.
+        """
+        self.rebuild_if_needed()
+        done = 0
+        while done < len(lines):
+            reading, writing = os.pipe()
+            # eval and -c read a text with the same function, in all these shells.
+            script = "\n".join(f"(eval {shlex.quote(line)}) {writing}>&-\necho >&{writing}" for line in lines[done:])
+            try:
+                with self._started(shell, script, pass_fds=(writing,)):
+                    os.close(writing)
+                    with selectors.DefaultSelector() as selector:
+                        selector.register(reading, selectors.EVENT_READ)
+                        while selector.select(LINE_TIMEOUT_S) and (read := os.read(reading, 4096)):
+                            done += len(read)
+            finally:
+                os.close(reading)
+            done += done < len(lines)  # the next line took too long, or ended the shell itself
+            self.hung += done < len(lines)
+
+    @contextlib.contextmanager
+    def _started(self, shell: str, script: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+        nothing = subprocess.DEVNULL
         process = subprocess.Popen(
-            [shell, "-c", line],
+            [shell, "-c", script],
             env=self._env,
             cwd=self.workspace.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
             start_new_session=True,
+            **options,
         )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(LINE_TIMEOUT_S)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def lines_that_touch_the_canary(self, lines: Sequence[str]) -> list[tuple[str, str]]:
+        """Run lines in every shell; return those after which the canary is not as before, with the shell."""
+        found: list[tuple[str, str]] = []
+        for shell in SHELLS:
+            self.run_batch(shell, lines)
+            if not self.is_untouched():
+                found += self._bisected(shell, lines)
+        return found
+
+    def _bisected(self, shell: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the smallest parts of a batch that touch the canary: one line each, unless several have to act."""
+        if len(lines) == 1:
+            return [(shell, lines[0])]
+        found: list[tuple[str, str]] = []
+        for part in (lines[: len(lines) // 2], lines[len(lines) // 2 :]):
+            self.run_batch(shell, part)
+            if not self.is_untouched():
+                found += self._bisected(shell, part)
+        return found or [(shell, "\n".join(lines))]
 
 
 def requested(line: str) -> PermissionRequest:
@@ -302,26 +366,81 @@ def cage(tmp_path: Path) -> Cage:
 POLICY = build_policy("ask", user=[PolicyRule("allow", command=ALLOWED, folder="**")])
 
 
-def is_allowed(line: str, workspace: Workspace) -> bool:
-    return POLICY.judge(requested(line), workspace).decision == "allow"
+def is_allowed(line: str, workspace: Workspace, policy: Policy = POLICY) -> bool:
+    return policy.judge(requested(line), workspace).decision == "allow"
 
 
+def different_lines(seed: int, count: int) -> Iterator[str]:
+    """Make that many lines, no two of them the same."""
+    seen: set[int] = set()
+    for line in Lines(seed):
+        if "\0" in line or hash(line) in seen:
+            continue
+        seen.add(hash(line))
+        yield line
+        if len(seen) == count:
+            return
+
+
+def batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while batch := list(itertools.islice(lines, size)):
+        yield batch
+
+
+@pytest.mark.attempts("shell fuzz")
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_line_that_is_allowed_touches_the_canary(
-    cage: Cage, part: int, record_property: Callable[..., None]
+def test_no_line_that_is_allowed_touches_the_canary(cage: Cage, part: int, attempts: Attempts) -> None:
+    count = LINES // PARTS
+    allowed = (line for line in different_lines(SEED * PARTS + part, count) if is_allowed(line, cage.workspace))
+    executed = 0
+    for batch in batches(allowed, BATCH_LINES):
+        executed += len(batch)
+        found = cage.lines_that_touch_the_canary(batch)
+        assert found == [], "the rules allow lines that touched the canary"
+    assert executed >= count // 50  # otherwise nothing was tried
+    attempts.add(count)
+    attempts.detail("allowed and executed in each shell", executed)
+    attempts.detail("ended after five seconds", cage.hung)
+    attempts.note(f"Shells: {', '.join(Path(shell).name for shell in SHELLS)}.")
+
+
+@pytest.mark.parametrize(
+    ("check", "result"),
+    [
+        ("dragoman.host.shell.programs._indirect_execution", None),  # options and builtins that run or set something
+        ("dragoman.host.policy.effects._argument_effects", ()),  # files outside of the workspace
+    ],
+)
+def test_the_fuzzer_finds_a_check_that_is_switched_off(
+    cage: Cage, monkeypatch: pytest.MonkeyPatch, check: str, result: object
 ) -> None:
-    tried: set[str] = set()
-    for _, line in zip(range(LINES // PARTS), Lines(SEED * PARTS + part), strict=False):
-        if "\0" in line or line in tried or not is_allowed(line, cage.workspace):
-            continue
-        tried.add(line)
-        for shell in SHELLS:
-            cage.run(shell, line)
-            assert cage.is_untouched(), f"{shell} touched the canary, though the rules allow: {line!r}"
-    record_property("lines", LINES // PARTS)
-    record_property("executed", len(tried))
-    assert len(tried) >= LINES // PARTS // 50  # otherwise nothing was tried
+    monkeypatch.setattr(check, lambda *_, **__: result)
+    allowed = [line for line in different_lines(0, 2000) if is_allowed(line, cage.workspace)]
+    found = [pair for batch in batches(iter(allowed), BATCH_LINES) for pair in cage.lines_that_touch_the_canary(batch)]
+    assert found
+    monkeypatch.undo()
+    assert [line for _, line in found if is_allowed(line, cage.workspace)] == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_line_that_touches_the_canary_is_found_among_others(cage: Cage, shell: str) -> None:
+    lines = [f"echo {number}" for number in range(20)]
+    lines[3:3] = ["exit 1", "exec ls", "cd sub", "kill -9 $$"]
+    lines[9] = "echo x > ../canary/x"
+    lines[15] = "(boom &)"
+    found = [line for name, line in cage.lines_that_touch_the_canary(lines) if name == shell]
+    assert found == [lines[9], lines[15]]
+    cage.rebuild_if_needed()
+    # One writes a program, another runs it: neither does any harm alone.
+    pair = ["printf 'boom\\n' > b.txt", "sh ./b.txt"]
+    assert cage.lines_that_touch_the_canary([*lines[:8], *pair]) != []
+
+
+def test_a_line_that_does_not_end_is_ended_and_the_next_one_runs(cage: Cage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("host.test_canary.LINE_TIMEOUT_S", 0.5)
+    assert ("boom") in [line for _, line in cage.lines_that_touch_the_canary(["while :; do :; done", "boom"])]
+    assert cage.hung
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from attempts import Attempts
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
@@ -117,6 +118,7 @@ def arrange(inside: Path, outside: Path) -> None:
         (inside / f"chain-{number}").symlink_to(f"chain-{number - 1}")
 
 
+@pytest.mark.attempts("file escapes")
 @pytest.mark.parametrize(
     "path",
     [
@@ -200,12 +202,15 @@ def arrange(inside: Path, outside: Path) -> None:
         "\n{outside}/secret.txt",
     ],
 )
-async def test_no_way_leads_out(agent: Agent, workspace: Workspace, outside: Path, tmp_path: Path, path: str) -> None:
+async def test_no_way_leads_out(
+    agent: Agent, workspace: Workspace, outside: Path, tmp_path: Path, path: str, attempts: Attempts
+) -> None:
     inside = workspace.cwd
     arrange(inside, outside)
     before = state_of(tmp_path)
     async with asyncio.timeout(TIMEOUT_S):
         messages = await refused(agent, path.format(inside=inside, outside=outside))
+    attempts.add(len(messages))
     for message in messages:
         assert message.startswith("path: ")
         assert SECRET not in message
@@ -242,6 +247,7 @@ async def test_a_name_that_only_looks_like_a_way_out_is_a_name(
     assert Path(given).read_text() == WRITTEN
 
 
+@pytest.mark.attempts("file escapes")
 @pytest.mark.parametrize("path", ["FILE-LINK", "Folder-Link/secret.txt", "folder-link/SECRET.TXT", "SUB/../x"])
 async def test_another_case_leads_nowhere_else(
     agent: Agent, workspace: Workspace, outside: Path, tmp_path: Path, path: str
@@ -253,6 +259,7 @@ async def test_another_case_leads_nowhere_else(
     assert state_of(outside) == before
 
 
+@pytest.mark.attempts("file escapes")
 @pytest.mark.parametrize("path", [".GIT/config", ".git/config", "sub/.Git/hooks/x", "git-link/config"])
 async def test_the_rules_see_the_place_that_is_written(
     agent_with: Build, workspace: Workspace, outside: Path, path: str
@@ -265,6 +272,7 @@ async def test_the_rules_see_the_place_that_is_written(
     assert state_of(workspace.cwd) == before
 
 
+@pytest.mark.attempts("file escapes")
 async def test_rings_and_endless_chains_of_links_end(agent: Agent, workspace: Workspace, outside: Path) -> None:
     inside = workspace.cwd
     (inside / "a").symlink_to("b")
@@ -292,6 +300,7 @@ async def test_rings_and_endless_chains_of_links_end(agent: Agent, workspace: Wo
     assert state_of(inside) == before
 
 
+@pytest.mark.attempts("file escapes")
 @pytest.mark.parametrize("name", ["x" * 256, "x" * 5000, "x" * 256 + "/y", "new/" + "x" * 256, "a/" * 2500 + "x"])
 async def test_what_is_too_long_is_refused_in_words(agent: Agent, workspace: Workspace, name: str) -> None:
     before = state_of(workspace.cwd)
@@ -303,6 +312,7 @@ async def test_what_is_too_long_is_refused_in_words(agent: Agent, workspace: Wor
     assert {path: state[3] for path, state in after.items()} == {path: state[3] for path, state in before.items()}
 
 
+@pytest.mark.attempts("file escapes")
 async def test_names_that_are_not_utf8_lead_nowhere(agent: Agent, workspace: Workspace, outside: Path) -> None:
     odd = os.fsdecode(b"caf\xe9")
     (workspace.cwd / odd).write_text(INSIDE)
@@ -327,6 +337,7 @@ async def test_names_that_are_not_utf8_lead_nowhere(agent: Agent, workspace: Wor
     assert (workspace.cwd / odd).read_text() == INSIDE
 
 
+@pytest.mark.attempts("file escapes")
 async def test_a_hard_links_other_name_is_never_written(agent: Agent, workspace: Workspace, outside: Path) -> None:
     os.link(outside / "secret.txt", workspace.cwd / "hard.txt")
     before = (outside / "secret.txt").stat().st_ino, (outside / "secret.txt").read_text()
@@ -353,6 +364,7 @@ async def test_a_link_to_another_folder_of_the_workspace_is_inside(
     assert state_of(outside) == before
 
 
+@pytest.mark.attempts("file escapes")
 async def test_another_disk_is_inside_only_as_a_folder_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
     disk = Path("/dev/shm")
     if not os.access(disk, os.W_OK) or disk.stat().st_dev == tmp_path.stat().st_dev:
@@ -372,6 +384,7 @@ async def test_another_disk_is_inside_only_as_a_folder_of_the_workspace(workspac
         folder.rmdir()
 
 
+@pytest.mark.attempts("file escapes")
 async def test_the_workspace_folder_is_not_created_again(agent: Agent, workspace: Workspace, outside: Path) -> None:
     workspace.cwd.rename(workspace.cwd.parent / "moved")
     before = state_of(workspace.cwd.parent)
@@ -380,6 +393,7 @@ async def test_the_workspace_folder_is_not_created_again(agent: Agent, workspace
     assert state_of(workspace.cwd.parent) == before
 
 
+@pytest.mark.attempts("file escapes")
 async def test_a_link_in_the_place_of_the_workspace_is_not_the_workspace(
     agent: Agent, workspace: Workspace, outside: Path
 ) -> None:
@@ -391,6 +405,7 @@ async def test_a_link_in_the_place_of_the_workspace_is_not_the_workspace(
     assert state_of(outside) == before
 
 
+@pytest.mark.attempts("file escapes")
 async def test_a_refusal_does_not_tell_what_is_outside(agent: Agent, workspace: Workspace, outside: Path) -> None:
     (outside / "link").symlink_to("a-name-that-nobody-is-to-know")
     (workspace.cwd / "out").symlink_to(outside)
@@ -461,7 +476,7 @@ def racing(swaps: Iterator[None]) -> Iterator[None]:
     assert problems == []
 
 
-async def race_for(tries: int, attempt: Callable[[int], Awaitable[object]]) -> None:
+async def race_for(tries: int, attempt: Callable[[int], Awaitable[object]], attempts: Attempts) -> None:
     """So often, and on until it was both done and refused: else it was no race."""
     done = refusals = 0
     while done + refusals < tries or not (done and refusals):
@@ -471,6 +486,7 @@ async def race_for(tries: int, attempt: Callable[[int], Awaitable[object]]) -> N
         except RpcRefusal as refusal:
             answer = refusal.error.message
             refusals += 1
+        attempts.add()
         assert SECRET not in answer
 
 
@@ -503,6 +519,7 @@ class Steps:
         return watched
 
 
+@pytest.mark.attempts("file races")
 @pytest.mark.parametrize(
     ("method", "swap", "name"),
     [
@@ -521,6 +538,7 @@ async def test_a_link_that_is_swapped_in_before_any_of_our_steps_gains_nothing(
     method: str,
     swap: Swap,
     name: str,
+    attempts: Attempts,
 ) -> None:
     """Before each step in turn; to stay, or only until one of the next steps."""
     agent = agent_with(access="full")
@@ -541,6 +559,7 @@ async def test_a_link_that_is_swapped_in_before_any_of_our_steps_gains_nothing(
             except RpcRefusal as refusal:
                 answer = refusal.error.message
                 refusals += 1
+            attempts.add()
             taken = steps.taken
             steps.begin({})
             assert SECRET not in answer
@@ -554,6 +573,7 @@ async def test_a_link_that_is_swapped_in_before_any_of_our_steps_gains_nothing(
     assert refusals > 0
 
 
+@pytest.mark.attempts("file races")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("tries", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("swap", [swap_file, swap_folder])
@@ -566,6 +586,7 @@ async def test_a_link_that_is_swapped_in_while_we_look_gains_nothing(
     swap: Swap,
     method: str,
     tries: int,
+    attempts: Attempts,
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # thousands of them would be a test of the disk
     race = workspace.cwd / "race"
@@ -579,12 +600,17 @@ async def test_a_link_that_is_swapped_in_while_we_look_gains_nothing(
         return agent.ask(method, path=f"{race}/{names[number % len(names)]}", **more)
 
     with racing(swap(workspace.cwd, outside)):
-        await race_for(tries, attempt)
+        await race_for(tries, attempt, attempts)
     assert state_of(outside) == before
 
 
+@pytest.mark.attempts("file races")
 async def test_a_link_that_is_swapped_in_to_what_the_rules_protect_gains_nothing(
-    agent_with: Build, workspace: Workspace, outside: Path, monkeypatch: pytest.MonkeyPatch
+    agent_with: Build,
+    workspace: Workspace,
+    outside: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    attempts: Attempts,
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     hooks, race = workspace.cwd / ".git" / "hooks", workspace.cwd / "race"
@@ -594,5 +620,9 @@ async def test_a_link_that_is_swapped_in_to_what_the_rules_protect_gains_nothing
     before = state_of(hooks)
     agent = agent_with(access="edit-inside")  # writes in `race` are allowed, those in `.git` asked: nobody is there
     with racing(swap_folder(workspace.cwd, hooks)):
-        await race_for(1_000, lambda _: agent.ask("fs/write_text_file", path=f"{race}/secret.txt", content=WRITTEN))
+
+        def attempt(_: int) -> Awaitable[object]:
+            return agent.ask("fs/write_text_file", path=f"{race}/secret.txt", content=WRITTEN)
+
+        await race_for(1_000, attempt, attempts)
     assert state_of(hooks) == before

@@ -73,6 +73,7 @@ ORDINARY = [
 ]
 
 
+@pytest.mark.attempts("guarded files")
 @pytest.mark.parametrize("name", [*RUN_BY_OTHERS, *SPELLINGS])
 def test_files_that_other_programs_run_are_asked_about_before_they_are_written(workspace: Workspace, name: str) -> None:
     path = workspace.cwd / name
@@ -85,6 +86,7 @@ def test_files_that_other_programs_run_are_asked_about_before_they_are_written(w
     assert build_policy("full").judge(wants("edit", path), workspace).decision == "allow"
 
 
+@pytest.mark.attempts("guarded files")
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_asked_about_before_they_are_read(workspace: Workspace, name: str) -> None:
     path = workspace.cwd / name
@@ -100,11 +102,13 @@ def test_other_files_are_read_and_written_unasked(workspace: Workspace, name: st
     assert decision("read", workspace.cwd / name, workspace) == "allow"
 
 
+@pytest.mark.attempts("guarded files")
 def test_a_folder_above_a_guarded_one_is_asked_about_too(workspace: Workspace) -> None:
     assert decision("move", workspace.cwd / ".github", workspace) == "ask"
     assert decision("edit", workspace.cwd / ".github/labels.yml", workspace) == "allow"
 
 
+@pytest.mark.attempts("guarded files")
 def test_a_link_does_not_hide_what_is_guarded(workspace: Workspace) -> None:
     (workspace.cwd / ".vscode").mkdir()
     (workspace.cwd / "innocent").symlink_to(".vscode")
@@ -122,6 +126,7 @@ def test_the_folders_above_the_workspace_do_not_count(tmp_path: Path) -> None:
     assert decision("edit", folder / "main.py", Workspace(folder)) == "allow"
 
 
+@pytest.mark.attempts("guarded files")
 def test_a_tool_of_unknown_kind_that_names_a_guarded_file_is_asked_about(workspace: Workspace) -> None:
     for name in (".env", ".mcp.json"):
         request = wants("other", raw_input={"path": name})
@@ -168,6 +173,7 @@ def test_the_user_adds_to_the_lists_and_takes_from_them(workspace: Workspace, tm
     assert reason.reason.endswith("which always needs your approval: you added it to [guards] in config.toml")
 
 
+@pytest.mark.attempts("guarded files")
 @pytest.mark.parametrize("without", [".dragoman", "*", ".d*", ".dragoman/policy.toml"])
 def test_the_folder_with_our_own_rules_stays_guarded(workspace: Workspace, tmp_path: Path, without: str) -> None:
     guards = user_guards(settings(tmp_path / "home", f'[guards]\nwithout = ["{without}"]\n'))
@@ -240,6 +246,7 @@ async def test_the_users_list_holds_in_a_session(agent_with: Build, workspace: W
     assert "you added it to [guards] in config.toml; nobody to ask" in error.message
 
 
+@pytest.mark.attempts("planted repositories")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.parametrize("folder", [".", "evil"])
 @pytest.mark.parametrize("command", [["status"], ["-C", "evil", "status"], ["--git-dir=evil", "status"]])

@@ -61,6 +61,7 @@ def put_program(workspace: Workspace) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_file_whose_name_reads_like_a_command_is_not_allowed_by_that_commands_rule(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -70,6 +71,7 @@ async def test_a_file_whose_name_reads_like_a_command_is_not_allowed_by_that_com
     assert error.message.startswith("terminal/create ('ls a/b') was not allowed: nobody to ask")
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_program_that_comes_while_its_line_is_asked_about_is_not_run(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -82,6 +84,7 @@ async def test_a_program_that_comes_while_its_line_is_asked_about_is_not_run(
     assert error.message == "command: 'ls a/b' is now another command than the one that was approved"
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_folder_that_is_exchanged_while_it_is_asked_about_is_not_run_in(
     agent_with: Build, workspace: Workspace, tmp_path: Path
 ) -> None:
@@ -99,6 +102,7 @@ async def test_a_folder_that_is_exchanged_while_it_is_asked_about_is_not_run_in(
     assert error.message == f"cwd: {folder} now leads to another folder than the one that was approved"
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_command_that_starts_while_the_session_closes_is_ended_with_it(
     agent_with: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,12 +127,14 @@ async def test_a_command_that_starts_while_the_session_closes_is_ended_with_it(
     assert started[0].ended
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize("rows_", [2**70, 10**9, -1, 0])
 async def test_a_terminal_of_any_size_is_one_that_a_terminal_can_have(agent_with: Build, rows_: int) -> None:
     answer = await ran(agent_with(access="full"), "echo", "hi", _meta={"dragoman": {"rows": rows_}})
     assert answer["output"] == "hi\n"
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     "given",
     [
@@ -150,6 +156,7 @@ def test_a_question_shows_a_command_with_its_arguments(workspace: Workspace) -> 
     assert wants(workspace, rawInput={"command": "a", "cmd": "b"}).command == '{"command":"a","cmd":"b"}'
 
 
+@pytest.mark.attempts("false requests")
 def test_what_was_said_of_a_command_before_counts_though_the_question_has_an_input_of_its_own(
     workspace: Workspace,
 ) -> None:
@@ -159,6 +166,7 @@ def test_what_was_said_of_a_command_before_counts_though_the_question_has_an_inp
     assert answer(workspace, request, user=[PolicyRule("allow", command="make")]) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     ("line", "answer_"),
     [
@@ -193,6 +201,7 @@ def test_a_rule_that_names_the_folder_allows_a_command_there(workspace: Workspac
         assert answer(workspace, request, user=rules) == expected
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize("line", ["git --git-dir=made status", "git --git-dir made status"])
 def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace: Workspace, line: str) -> None:
     request = wants(workspace, kind="execute", rawInput={"command": line})
@@ -203,12 +212,14 @@ def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace:
 # -- kinds that are not what they say
 
 
+@pytest.mark.attempts("false requests")
 def test_a_search_in_files_is_no_search_of_the_web(workspace: Workspace) -> None:
     request = wants(workspace, kind="search", rawInput={"path": "/etc/shadow", "pattern": "."})
     assert answer(workspace, request, web_search=True) == "ask"
     assert build_policy("read-only", web_search=True).judge(request, workspace).decision == "deny"
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     "url",
     ["file:///etc/shadow", "FILE:/etc/shadow", " file://localhost/etc/%73hadow", "file://else/etc/shadow", "file:x"],
@@ -220,6 +231,7 @@ def test_a_file_is_read_also_where_it_is_fetched(workspace: Workspace, url: str,
     assert answer(workspace, request, network=True, user=[PolicyRule("allow", kind="read", where="inside")]) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize("kind", ["think", "fetch"])
 def test_what_names_a_file_does_more_than_think_or_fetch(workspace: Workspace, kind: str) -> None:
     raw_input = (
@@ -228,6 +240,7 @@ def test_what_names_a_file_does_more_than_think_or_fetch(workspace: Workspace, k
     assert answer(workspace, wants(workspace, kind=kind, rawInput=raw_input), network=True) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     "raw_input",
     [
@@ -243,6 +256,7 @@ def test_a_file_deep_in_the_input_counts_too(workspace: Workspace, raw_input: di
     assert answer(workspace, wants(workspace, kind="edit", locations=where, rawInput=raw_input)) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspace: Workspace) -> None:
     many = [{"path": str(workspace.cwd / f"{number}")} for number in range(MAX_PATHS + 1)]
     assert answer(workspace, wants(workspace, kind="edit", locations=many[:-1])) == "allow"
@@ -256,6 +270,7 @@ def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspac
 # -- guards
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     "name",
     [".g\u200cit", ".git.", ".git ", ".git::$INDEX_ALLOCATION", "GIT~1", "git~12", ".dragoman. .", "DRAGOM~1", ".GiT"],
@@ -272,10 +287,12 @@ def test_names_that_are_only_like_those_are_free(workspace: Workspace, name: str
     assert answer(workspace, wants(workspace, kind="edit", locations=[{"path": str(workspace.cwd / name)}])) == "allow"
 
 
+@pytest.mark.attempts("false requests")
 def test_the_workspace_itself_is_not_deleted_unasked(workspace: Workspace) -> None:
     assert answer(workspace, wants(workspace, kind="delete", locations=[{"path": str(workspace.cwd)}])) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 def test_one_folder_in_our_home_does_not_open_the_rest_of_it(tmp_path: Path) -> None:
     (tmp_path / "home" / "tree").mkdir(parents=True)
     workspace = Workspace(tmp_path, [tmp_path / "home" / "tree"])
@@ -285,6 +302,7 @@ def test_one_folder_in_our_home_does_not_open_the_rest_of_it(tmp_path: Path) -> 
         assert policy.judge(request, workspace).decision == decision
 
 
+@pytest.mark.attempts("false requests")
 async def test_rules_that_cannot_be_read_let_nothing_be_read(
     agent_with: Build, workspace: Workspace, tmp_path: Path
 ) -> None:
@@ -296,6 +314,7 @@ async def test_rules_that_cannot_be_read_let_nothing_be_read(
     assert "nobody to ask" in error.message
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize("access", ["ask", "edit-inside", "read-only"])
 async def test_the_keys_in_our_home_are_not_read_unasked_though_they_are_in_the_workspace(
     tmp_path: Path, access: Any
@@ -313,6 +332,7 @@ async def test_the_keys_in_our_home_are_not_read_unasked_though_they_are_in_the_
 # -- answers that are meant for something else
 
 
+@pytest.mark.attempts("false requests")
 async def test_of_two_requests_with_one_id_no_answer_counts_for_the_other(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -333,6 +353,7 @@ async def test_of_two_requests_with_one_id_no_answer_counts_for_the_other(
     assert answers[1].error.code == INVALID_REQUEST
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_question_that_was_taken_back_is_not_shown_in_place_of_the_next_with_its_id(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -352,6 +373,7 @@ async def test_a_question_that_was_taken_back_is_not_shown_in_place_of_the_next_
     assert msgspec.to_builtins(result)["outcome"]["optionId"] == "no"
 
 
+@pytest.mark.attempts("false requests")
 async def test_questions_that_are_taken_back_again_and_again_are_not_kept(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -361,6 +383,7 @@ async def test_questions_that_are_taken_back_again_and_again_are_not_kept(
     assert agent.host.pending == MAX_ANNOUNCED
 
 
+@pytest.mark.attempts("false requests")
 async def test_a_late_answer_by_id_does_not_reach_a_second_request_with_it(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -379,6 +402,7 @@ async def test_a_late_answer_by_id_does_not_reach_a_second_request_with_it(
         assert not agent.host.permissions.answer(7, True)
 
 
+@pytest.mark.attempts("false requests")
 async def test_what_a_person_approved_is_what_was_announced_to_them(agent_with: Build, workspace: Workspace) -> None:
     path = str(workspace.cwd / "x")
     known: dict[str, rows.ToolCall] = {}
@@ -402,6 +426,7 @@ async def test_what_a_person_approved_is_what_was_announced_to_them(agent_with: 
     assert shown == ["good", "bad"]
 
 
+@pytest.mark.attempts("false requests")
 async def test_an_approval_is_for_the_folder_that_was_shown_by_whatever_key(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -413,12 +438,14 @@ async def test_an_approval_is_for_the_folder_that_was_shown_by_whatever_key(
     assert "was not allowed" in error.message
 
 
+@pytest.mark.attempts("false requests")
 def test_always_to_one_tools_search_is_no_yes_to_anothers(workspace: Workspace) -> None:
     made = derive(wants(workspace, kind="search", name="Grep", rawInput={"pattern": "x"}), workspace, "allow").rules
     assert answer(workspace, wants(workspace, kind="search", name="Grep"), remembered=made) == "allow"
     assert answer(workspace, wants(workspace, kind="search", name="WebSearch"), remembered=made) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 def test_always_to_a_command_in_one_folder_is_no_yes_to_it_in_all(workspace: Workspace) -> None:
     (workspace.cwd / "build").mkdir()
     line = {"command": "rm -rf *"}
@@ -431,6 +458,7 @@ def test_always_to_a_command_in_one_folder_is_no_yes_to_it_in_all(workspace: Wor
     assert answer(workspace, below, remembered=made.rules) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 async def test_values_of_the_environment_are_not_noted_with_a_decision(
     agent_with: Build, workspace: Workspace, tmp_path: Path
 ) -> None:
@@ -447,6 +475,7 @@ async def test_values_of_the_environment_are_not_noted_with_a_decision(
 # -- what takes too long
 
 
+@pytest.mark.attempts("false requests")
 @pytest.mark.parametrize(
     "rule",
     [
@@ -461,6 +490,7 @@ def test_no_text_of_the_agents_makes_a_pattern_take_for_ever(workspace: Workspac
     assert answer(workspace, request, user=[rule]) == "ask"
 
 
+@pytest.mark.attempts("false requests")
 def test_a_form_that_nobody_could_fill_in_is_not_read() -> None:
     fields = {f"field {number}": {"type": "string"} for number in range(MAX_SCHEMA_BYTES // 20)}
     with pytest.raises(msgspec.ValidationError, match="at most"):

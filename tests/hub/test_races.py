@@ -45,6 +45,7 @@ async def being_opened(hub: Hub, session_id: str) -> None:
         changed.clear()
 
 
+@pytest.mark.attempts("shared home")
 async def test_two_restarts_of_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
@@ -196,6 +197,7 @@ async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_pat
         assert [one.id for one in await hub.sessions()] == ["other"]
 
 
+@pytest.mark.attempts("shared home")
 async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
     new_hub: NewHub, home: Path, tmp_path: Path
 ) -> None:
@@ -300,6 +302,7 @@ async def test_a_caller_that_waits_for_a_command_learns_that_the_session_was_clo
             await waiting
 
 
+@pytest.mark.attempts("shared home")
 async def test_an_id_that_two_commands_use_at_once_means_the_first_one(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))

@@ -61,6 +61,7 @@ def test_a_message_without_a_secret_is_stored_unchanged(frame: dict[str, Any]) -
     assert redact(sent(frame), PLANTED) is None
 
 
+@pytest.mark.attempts("secrets")
 def test_a_secret_is_replaced_by_its_name() -> None:
     line = redact(sent({"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}), {})
     assert line is not None
@@ -73,6 +74,7 @@ def test_a_secret_is_replaced_by_its_name() -> None:
     assert msgspec.json.decode(line)["params"]["prompt"][0]["text"] == "use [secret:KEY]!"
 
 
+@pytest.mark.attempts("secrets")
 @pytest.mark.parametrize(
     ("server", "kept_as"),
     [
@@ -109,6 +111,7 @@ def test_a_secret_in_the_url_arguments_or_meta_of_a_server_is_not_stored(
     assert msgspec.json.decode(line)["params"]["mcpServers"] == [{"name": "n", **kept_as}]
 
 
+@pytest.mark.attempts("secrets")
 def test_a_variable_is_secret_by_its_name_or_by_its_value() -> None:
     secrets = {"API_KEY": "hunter22", "MY_TOKEN": "x", "OTHER": "sk-Zm9vYmFy0123456789ab"}
     plain = {
@@ -137,6 +140,7 @@ def found_in(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.attempts("secrets")
 async def test_planted_secrets_are_found_nowhere_in_the_files(tmp_path: Path) -> None:
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         talk = await Talk.begin(journal, secrets=PLANTED)

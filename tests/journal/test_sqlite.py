@@ -179,6 +179,7 @@ async def test_the_first_characters_of_a_long_message_can_be_searched(path: Path
         assert lengths == [(MAX_MESSAGE_CHARACTERS,)]
 
 
+@pytest.mark.attempts("journal faults")
 async def test_frames_of_which_one_cannot_be_stored_leave_nothing_and_harm_no_other(path: Path) -> None:
     """Sixteen frames are one statement, and it fails at the tenth."""
     async with await SqliteJournal.open(path) as journal:
@@ -234,6 +235,7 @@ async def test_rows_of_another_version_are_rebuilt(path: Path) -> None:
         assert await maintenance.verify(journal) == []
 
 
+@pytest.mark.attempts("journal faults")
 async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         talk = await Talk.begin(journal)
@@ -253,6 +255,7 @@ async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
         assert "session s1 has 4 frames, 5 were appended" in await maintenance.verify(journal)
 
 
+@pytest.mark.attempts("secrets")
 async def test_nothing_of_a_deleted_session_is_left_in_the_files(path: Path) -> None:
     # The last is as short as what the index is made of, and like nothing else in it.
     words = ["zebrafinch", "capybara", "pangolin", "axolotl", "wolverine", "\ua66e\ua66e\ua66e"]
@@ -328,6 +331,7 @@ async def test_a_reader_follows_the_writes_of_another_process(path: Path) -> Non
         assert await maintenance.verify(journal) == []
 
 
+@pytest.mark.attempts("shared home")
 async def test_two_processes_write_to_one_file_and_harm_each_other_in_nothing(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal, asyncio.timeout(50):
         async with writer(path, "a", 15) as first, writer(path, "b", 15) as second:
@@ -340,6 +344,7 @@ async def test_two_processes_write_to_one_file_and_harm_each_other_in_nothing(pa
         assert await maintenance.verify(journal) == []
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path) -> None:
     chance = random.Random(4)
     for number in range(4):
@@ -367,6 +372,7 @@ async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path)
 # -- what goes wrong
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_full_disk_raises_and_the_append_can_be_repeated(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         talk = await Talk.begin(journal)
@@ -388,6 +394,7 @@ async def test_a_full_disk_raises_and_the_append_can_be_repeated(path: Path) -> 
         assert await maintenance.verify(journal) == []
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_file_that_another_holds_is_waited_for_and_then_given_up(path: Path) -> None:
     async with await SqliteJournal.open(path, busy_s=0.05) as journal:
         await register_c1(journal)
@@ -431,6 +438,7 @@ def lock_up(folder: Path) -> None:
     folder.chmod(0o555)
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_read_only_file_raises(open_folder: Path) -> None:
     path = open_folder / "journal.db"
     async with await SqliteJournal.open(path) as journal:
@@ -452,6 +460,7 @@ def damage(path: Path) -> None:
         file.write(os.urandom(size // 4))
 
 
+@pytest.mark.attempts("journal faults")
 async def test_a_damaged_page_raises(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         talk = await Talk.begin(journal)
@@ -489,6 +498,7 @@ def contents(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
+@pytest.mark.attempts("journal faults")
 @pytest.mark.parametrize("content", ["text", "database", "folder"])
 async def test_a_file_that_is_not_a_journal_is_refused_and_left_as_it_is(path: Path, content: str) -> None:
     write_other_file(path, content)
@@ -499,6 +509,7 @@ async def test_a_file_that_is_not_a_journal_is_refused_and_left_as_it_is(path: P
     assert contents(path) == before
 
 
+@pytest.mark.attempts("journal faults")
 @pytest.mark.parametrize(
     ("pragmas", "message", "advice"),
     [
@@ -527,6 +538,7 @@ async def test_a_journal_of_another_version_is_refused_and_left_as_it_is(
     assert contents(path) == before
 
 
+@pytest.mark.attempts("journal faults")
 @pytest.mark.parametrize(
     "change", [f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}", "UPDATE meta SET value = 'x' WHERE key = 'rows'"]
 )
@@ -548,6 +560,7 @@ async def test_a_journal_that_another_version_changes_meanwhile_is_not_used_any_
             assert file.execute("SELECT COUNT(*) FROM stored_frames").fetchone() == count
 
 
+@pytest.mark.attempts("secrets")
 def test_an_error_quotes_nothing_of_a_conversation() -> None:
     error = sqlite3.OperationalError("Could not decode to UTF-8 column 'text' with text 'my secret'")
     assert "my secret" not in str(from_sqlite(error, "journal.db"))

@@ -95,6 +95,12 @@ def bombs() -> Iterator[dict[str, Any]]:
     yield _chunk("agent_message_chunk", {"type": "text", "text": "The page is **still here**."})
 
 
+def payload_count() -> int:
+    """Count the scripts and foreign addresses in all that the agent sends."""
+    sent = json.dumps([*updates(), permission_request()])
+    return sum(sent.count(json.dumps(mark)[1:-1]) for mark in (HIT, ELSEWHERE))
+
+
 def permission_request() -> dict[str, Any]:
     return {
         "toolCall": {

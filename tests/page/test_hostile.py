@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Dialog, expect
 
+from attempts import Attempts
 from page import hostile
 from page.person import Person
 
@@ -17,8 +18,9 @@ AGENT = Path(hostile.__file__)
 HARMLESS = ("http:", "https:", "mailto:", "blob:", "")
 
 
+@pytest.mark.attempts("page scripts")
 @pytest.mark.timeout(120)
-def test_an_agent_that_attacks_the_page_achieves_nothing(person: Person) -> None:
+def test_an_agent_that_attacks_the_page_achieves_nothing(person: Person, attempts: Attempts) -> None:
     page = person.page
     dialogs: list[Dialog] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog))
@@ -44,13 +46,15 @@ def test_an_agent_that_attacks_the_page_achieves_nothing(person: Person) -> None
     page.keyboard.press("Control+k")
     page.keyboard.type("script")
     expect(page.get_by_role("option").first).to_contain_text("<script>")
+    attempts.add(hostile.payload_count())
     assert dialogs == []
     assert page.evaluate("window.hit") is None
     assert page.title() == "Dragoman"
 
 
+@pytest.mark.attempts("page bombs")
 @pytest.mark.timeout(120)
-def test_messages_that_are_made_to_freeze_the_page_are_shown(person: Person) -> None:
+def test_messages_that_are_made_to_freeze_the_page_are_shown(person: Person, attempts: Attempts) -> None:
     page = person.page
     person.add_agent("hostile", sys.executable, str(AGENT))
     session = person.start_session(agent="hostile")
@@ -64,6 +68,7 @@ def test_messages_that_are_made_to_freeze_the_page_are_shown(person: Person) -> 
     expect(page.get_by_text("The very end of the long message.")).to_be_attached()
     page.get_by_role("log").press("Home")
     expect(page.locator(".as-written").first).to_be_visible()
+    attempts.add(len(hostile.BOMBS) + 1)
 
 
 def _open_everything(person: Person) -> None:

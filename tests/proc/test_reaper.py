@@ -127,6 +127,7 @@ def wait_for_end(pid: int) -> None:
         os.close(fd)
 
 
+@pytest.mark.attempts("orphans")
 @pytest.mark.parametrize(
     ("how", "number"),
     [
@@ -237,6 +238,7 @@ async def test_a_dead_reaper_is_started_again_at_the_next_spawn(agents: Agents) 
     assert reaper().pid not in (None, first)
 
 
+@pytest.mark.attempts("orphans")
 def test_a_reaper_that_is_started_again_knows_what_the_first_one_knew(tmp_path: Path, lifeline: Lifeline) -> None:
     # No marker on this one: only the list can save it from being left.
     victim = subprocess.Popen(Agents(tmp_path, lifeline).command("live('victim'); rest()"), start_new_session=True)
@@ -264,6 +266,7 @@ def run_reaper(prefix: str, python: str = sys.executable, program: str = str(PRO
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.attempts("orphans")
 def test_signals_do_not_stop_the_reaper_from_its_work(tmp_path: Path, lifeline: Lifeline) -> None:
     victim = subprocess.Popen(
         Agents(tmp_path, lifeline).command("stubborn(); live('victim'); rest()"), start_new_session=True
@@ -290,6 +293,7 @@ def test_a_group_whose_number_was_given_to_another_process_is_spared(tmp_path: P
     assert other.wait(TIMEOUT_S) == -signal.SIGTERM
 
 
+@pytest.mark.attempts("orphans")
 def test_a_group_is_swept_when_only_its_leader_is_gone(tmp_path: Path, lifeline: Lifeline) -> None:
     leader = subprocess.Popen(
         Agents(tmp_path, lifeline).command("child('live(\"orphan\"); rest()')"), start_new_session=True
@@ -334,6 +338,7 @@ def test_the_reaper_keeps_the_groups_that_were_not_removed(tmp_path: Path) -> No
     assert run_reaper("mine", program=str(program)).communicate(input_lines, TIMEOUT_S)[0] == b"mine 55:1 5:78\n"
 
 
+@pytest.mark.attempts("orphans")
 def test_groups_end_even_when_our_interpreter_is_not_there_any_more(tmp_path: Path, lifeline: Lifeline) -> None:
     victim = subprocess.Popen(Agents(tmp_path, lifeline).command("live('victim'); rest()"), start_new_session=True)
     lifeline.hear(1)

@@ -21,6 +21,7 @@ def test_lines_are_joined_across_pieces_and_an_unfinished_one_is_shown() -> None
     assert fed(b"one\ntw", b"o\nthr", b"ee").text() == "one\ntwo\nthree"
 
 
+@pytest.mark.attempts("secrets")
 def test_values_that_are_to_be_hidden_are_shown_by_their_names() -> None:
     lines: list[str] = []
     tail = StderrTail(lines.append)
