@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import random
+import select
 import selectors
 import shlex
 import shutil
@@ -37,6 +38,9 @@ PARTS = 10
 
 BATCH_LINES = 200
 """Allowed lines that run between two looks at the canary."""
+
+BACKGROUND_TIMEOUT_S = 1.0
+"""Seconds that processes have which lines leave behind."""
 
 LINE_TIMEOUT_S = 5.0
 """Seconds until a line is ended that loops forever."""
@@ -225,6 +229,11 @@ class Lines:
         return line
 
 
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class Cage:
     """A workspace beside a canary, and the programs that a line can find."""
 
@@ -241,7 +250,7 @@ class Cage:
                 (programs / name).symlink_to(path)
         variables = {"PATH": str(programs), "HOME": str(self.workspace.cwd), "CANARY": str(self._canary), "LC_ALL": "C"}
         self._env = agent_environment(variables, {})
-        self.hung = 0
+        self.unfinished = 0  # lines that were ended, or that ended their shell
         self._build()
 
     def _made(self, name: str) -> Path:
@@ -283,46 +292,53 @@ class Cage:
     def run_batch(self, shell: str, lines: Sequence[str]) -> None:
         """Run lines in one process of the shell, each in a subshell; one that takes too long is ended.
 
-        The shell writes a byte to a pipe after each line. What a line leaves in the background goes on until all lines
-        are done.
+        The shell writes to a pipe after each line. What a line leaves in the background goes on until all lines are
+        done.
         """
         self.rebuild_if_needed()
         done = 0
         while done < len(lines):
-            reading, writing = os.pipe()
             # eval and -c read a text with the same function, in all these shells.
-            script = "\n".join(f"(eval {shlex.quote(line)}) {writing}>&-\necho >&{writing}" for line in lines[done:])
-            try:
-                with self._started(shell, script, pass_fds=(writing,)):
-                    os.close(writing)
-                    with selectors.DefaultSelector() as selector:
-                        selector.register(reading, selectors.EVENT_READ)
-                        while selector.select(LINE_TIMEOUT_S) and (read := os.read(reading, 4096)):
-                            done += len(read)
-            finally:
-                os.close(reading)
-            done += done < len(lines)  # the next line took too long, or ended the shell itself
-            self.hung += done < len(lines)
+            script = "\n".join(f"(eval {shlex.quote(line)}) >/dev/null\necho" for line in lines[done:])
+            with (
+                self._started(shell, script, stdout=subprocess.PIPE) as process,
+                selectors.DefaultSelector() as selector,
+            ):
+                assert process.stdout is not None
+                selector.register(process.stdout, selectors.EVENT_READ)
+                while selector.select(LINE_TIMEOUT_S):
+                    if not (read := os.read(process.stdout.fileno(), 4096)):
+                        break
+                    done += len(read)
+                else:
+                    kill_group(process)
+            if done < len(lines):  # the next line took too long, or ended the shell itself
+                done += 1
+                self.unfinished += 1
 
     @contextlib.contextmanager
     def _started(self, shell: str, script: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-        nothing = subprocess.DEVNULL
-        process = subprocess.Popen(
-            [shell, "-c", script],
-            env=self._env,
-            cwd=self.workspace.cwd,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            start_new_session=True,
-            **options,
-        )
+        """Start a shell; at the end, wait a while for what it left in the background, and end it."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) | options
+        lifeline, inherited = os.pipe()  # its end comes when no process has it any more
         try:
-            yield process
+            process = subprocess.Popen(
+                [shell, "-c", script],
+                env=self._env,
+                cwd=self.workspace.cwd,
+                start_new_session=True,
+                pass_fds=(inherited,),
+                **streams,
+            )
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            os.close(inherited)
+        with process:
+            try:
+                yield process
+                select.select([lifeline], [], [], BACKGROUND_TIMEOUT_S)
+            finally:
+                os.close(lifeline)
+                kill_group(process)
 
     def lines_that_touch_the_canary(self, lines: Sequence[str]) -> list[tuple[str, str]]:
         """Run lines in every shell; return those after which the canary is not as before, with the shell."""
@@ -399,9 +415,10 @@ def test_no_line_that_is_allowed_touches_the_canary(cage: Cage, part: int, attem
         found = cage.lines_that_touch_the_canary(batch)
         assert found == [], "the rules allow lines that touched the canary"
     assert executed >= count // 50  # otherwise nothing was tried
+    assert cage.unfinished <= executed // 50  # otherwise the shells did not run them
     attempts.add(count)
-    attempts.detail("allowed and executed in each shell", executed)
-    attempts.detail("ended after five seconds", cage.hung)
+    attempts.detail("allowed, and executed in each shell", executed)
+    attempts.detail("executions that had to be ended", cage.unfinished)
     attempts.note(f"Shells: {', '.join(Path(shell).name for shell in SHELLS)}.")
 
 
@@ -438,9 +455,10 @@ def test_a_line_that_touches_the_canary_is_found_among_others(cage: Cage, shell:
 
 
 def test_a_line_that_does_not_end_is_ended_and_the_next_one_runs(cage: Cage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("host.test_canary.LINE_TIMEOUT_S", 0.5)
-    assert ("boom") in [line for _, line in cage.lines_that_touch_the_canary(["while :; do :; done", "boom"])]
-    assert cage.hung
+    monkeypatch.setitem(globals(), "LINE_TIMEOUT_S", 0.5)
+    found = cage.lines_that_touch_the_canary(["while :; do :; done", "boom"])
+    assert found == [(shell, "boom") for shell in SHELLS]
+    assert cage.unfinished >= len(SHELLS)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
