@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,8 +73,8 @@ class AttemptsPlugin:
                     raise pytest.UsageError(f"{item.nodeid}: tests/attempts.toml has no area {marker.args[0]!r}")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
-        report: Any = yield
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
         marker = item.get_closest_marker("attempts")
         if self._folder and marker and (report.when == "call" or (report.when == "setup" and report.failed)):
             self._write(item, marker.args[0], report)
