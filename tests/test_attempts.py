@@ -50,7 +50,9 @@ def run(folder: Path, text: str, *options: str) -> tuple[str, list[dict[str, Any
         check=False,
     )
     file = folder / "results" / attempts_module.RESULTS_NAME
-    return done.stdout, [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return done.stdout + done.stderr, [
+        json.loads(line) for line in file.read_text().splitlines()
+    ] if file.exists() else []
 
 
 def test_each_test_writes_what_it_tried_and_a_skipped_one_writes_nothing(tmp_path: Path) -> None:

@@ -22,51 +22,60 @@ SEQUENCES = {
     "one byte": "\x9b2J\x9d0;owned\x9c",
     "overwriting": "safe\b\b\b\bevil\rgone",
     "bell": "\x07\x07",
-    "direction": "\u202etxt.exe\u2066",
+    "direction": "\u202e{place}\u2066",
 }
-ATTACK = " ".join(f"{name}{sequence}." for name, sequence in SEQUENCES.items())
 PLACES = (
     *("session title", "thought", "message", "plan", "tool title", "tool path", "tool output", "tool diff"),
     *("command of a question", "option of a question", "name of a command", "stderr"),
 )
 
 
+def attack(place: str) -> str:
+    """Return a text with all sequences, for one of the places."""
+    assert place in PLACES
+    return " ".join(f"{name}{sequence}." for name, sequence in SEQUENCES.items()).replace("{place}", place)
+
+
 def updates() -> Iterator[dict[str, Any]]:
-    yield {"sessionUpdate": "session_info_update", "title": f"Title {ATTACK}"}
-    yield {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": ATTACK, "description": ATTACK}]}
-    for kind in ("agent_thought_chunk", "agent_message_chunk"):
-        yield {"sessionUpdate": kind, "content": {"type": "text", "text": f"escaping {ATTACK}\n\n`{ATTACK}`\n\n"}}
+    yield {"sessionUpdate": "session_info_update", "title": f"Title {attack('session title')}"}
+    name = attack("name of a command")
+    yield {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": name, "description": name}]}
+    for place in ("thought", "message"):
+        text = f"escaping {attack(place)}\n\n`{attack(place)}`\n\n"
+        yield {"sessionUpdate": f"agent_{place}_chunk", "content": {"type": "text", "text": text}}
     # A sequence that comes in two pieces.
     for text in ("half \x1b", "]0;owned\x07 and \x1b[", "2J whole\n\n"):
         yield {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    yield {"sessionUpdate": "plan", "entries": [{"content": ATTACK, "priority": "high", "status": "pending"}]}
+    yield {"sessionUpdate": "plan", "entries": [{"content": attack("plan"), "priority": "high", "status": "pending"}]}
+    path, output, changed = f"/x/{attack('tool path')}", attack("tool output"), attack("tool diff")
     yield {
         "sessionUpdate": "tool_call",
-        "toolCallId": f"call {ATTACK}",
-        "title": ATTACK,
+        "toolCallId": f"call {attack('tool title')}",
+        "title": attack("tool title"),
         "kind": "edit",
         "status": "failed",
-        "locations": [{"path": f"/x/{ATTACK}", "line": 1}],
-        "rawInput": {"command": ATTACK},
-        "rawOutput": ATTACK,
+        "locations": [{"path": path, "line": 1}],
+        "rawInput": {"command": attack("tool title")},
+        "rawOutput": output,
         "content": [
-            {"type": "diff", "path": f"/x/{ATTACK}", "oldText": ATTACK, "newText": f"new {ATTACK}"},
-            {"type": "content", "content": {"type": "text", "text": ATTACK}},
+            {"type": "diff", "path": path, "oldText": changed, "newText": f"new {changed}"},
+            {"type": "content", "content": {"type": "text", "text": output}},
         ],
     }
 
 
 def permission_request() -> dict[str, Any]:
+    command, option = attack("command of a question"), attack("option of a question")
     return {
         "toolCall": {
             "toolCallId": "asked",
-            "title": ATTACK,
+            "title": command,
             "kind": "execute",
-            "rawInput": {"command": f"rm {ATTACK}"},
+            "rawInput": {"command": f"rm {command}"},
         },
         "options": [
-            {"optionId": "yes", "name": f"Yes {ATTACK}", "kind": "allow_once"},
-            {"optionId": "no", "name": f"No {ATTACK}", "kind": "reject_once"},
+            {"optionId": "yes", "name": f"Yes {option}", "kind": "allow_once"},
+            {"optionId": "no", "name": f"No {option}", "kind": "reject_once"},
         ],
     }
 
@@ -86,14 +95,14 @@ def main() -> None:
                 _send(id=message["id"], result={"sessionId": "s"})
             case "session/prompt":
                 prompt = message["id"]
-                print(ATTACK, file=sys.stderr, flush=True)
+                print(attack("stderr"), file=sys.stderr, flush=True)
                 for update in updates():
                     _send(method="session/update", params={"sessionId": "s", "update": update})
                 _send(id="ask", method="session/request_permission", params={"sessionId": "s", **permission_request()})
             case None if message.get("id") == "ask":
                 _send(id=prompt, result={"stopReason": "end_turn"})
             case _ if "id" in message and "method" in message:
-                _send(id=message["id"], error={"code": -32601, "message": ATTACK})
+                _send(id=message["id"], error={"code": -32601, "message": attack("stderr")})
             case _:
                 pass
 

@@ -17,12 +17,19 @@ AGENT = f"{sys.executable} {Path(escaping_agent.__file__)}"
 
 # Our own colours, and the sequences by which a line that changes is written again, are of this form.
 OWN = re.compile(r"\x1b\[[0-9;?]*[A-HJKhlm]")
-CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 ATTACKING = [
     sequence.encode()
     for sequence in escaping_agent.SEQUENCES.values()
     if sequence != escaping_agent.SEQUENCES["colour"]  # red is a colour of ours, too
 ]
+# An agent that wants to mislead by its own words needs no such characters.
+PROSE = re.compile("\u202e(message|thought)\u2066")
+PROSE_REASON = (
+    "Messages and thoughts keep the characters that turn the direction of writing, which some languages need; "
+    "commands, titles, paths and questions do not."
+)
 
 
 def check(shown: str, attempts: Attempts) -> None:
@@ -30,9 +37,11 @@ def check(shown: str, attempts: Attempts) -> None:
     for sequence in ATTACKING:
         assert sequence not in shown.encode()
     assert "colour\x1b[31m." not in shown
-    left = CONTROLS.findall(OWN.sub("", shown))
-    assert left == [], shown
+    assert CONTROLS.findall(OWN.sub("", shown)) == [], shown
+    assert DIRECTIONS.findall(PROSE.sub("", shown)) == [], shown
     attempts.add(len(escaping_agent.SEQUENCES) * len(escaping_agent.PLACES))
+    for place in sorted(set(PROSE.findall(shown))):
+        attempts.add_inherent(f"U+202E in a {place}", PROSE_REASON)
 
 
 @pytest.mark.attempts("terminal escapes")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from attempts import Attempts
+from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.access import Access
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.workspace import Workspace

@@ -20,7 +20,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,6 +27,9 @@ from attempts import Attempts
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
+from dragoman.host.shell import reader
+from dragoman.host.shell.grammar import SimpleCommand
+from dragoman.host.shell.programs import ProgramUse
 from dragoman.proc.environment import agent_environment
 from dragoman.workspace import Workspace
 
@@ -317,9 +319,10 @@ class Cage:
                 self.unfinished += 1
 
     @contextlib.contextmanager
-    def _started(self, shell: str, script: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(
+        self, shell: str, script: str, *, stdout: int = subprocess.DEVNULL
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a shell; at the end, wait a while for what it left in the background, and end it."""
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) | options
         lifeline, inherited = os.pipe()  # its end comes when no process has it any more
         try:
             process = subprocess.Popen(
@@ -328,7 +331,9 @@ class Cage:
                 cwd=self.workspace.cwd,
                 start_new_session=True,
                 pass_fds=(inherited,),
-                **streams,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.DEVNULL,
             )
         finally:
             os.close(inherited)
@@ -422,18 +427,28 @@ def test_no_line_that_is_allowed_touches_the_canary(cage: Cage, part: int, attem
     attempts.note(f"Shells: {', '.join(Path(shell).name for shell in SHELLS)}.")
 
 
-@pytest.mark.parametrize(
-    ("check", "result"),
-    [
-        ("dragoman.host.shell.programs._indirect_execution", None),  # options and builtins that run or set something
-        ("dragoman.host.policy.effects._argument_effects", ()),  # files outside of the workspace
-    ],
-)
-def test_the_fuzzer_finds_a_check_that_is_switched_off(
-    cage: Cage, monkeypatch: pytest.MonkeyPatch, check: str, result: object
+def look_into_no_wrapper(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader, "inspect_command", lambda _: ProgramUse())
+
+
+def read_the_first_command_only(patch: pytest.MonkeyPatch) -> None:
+    commands_in = reader.commands_in
+
+    def first_command(line: str, commands: list[SimpleCommand], *, depth: int = 0) -> bool:
+        commands_in(line, commands, depth=depth)
+        del commands[1:]
+        return False
+
+    patch.setattr(reader, "commands_in", first_command)
+    patch.setattr(reader, "tree_agrees", lambda *_: True)
+
+
+@pytest.mark.parametrize("hole", [look_into_no_wrapper, read_the_first_command_only])
+def test_the_fuzzer_finds_a_hole_in_the_reader(
+    cage: Cage, monkeypatch: pytest.MonkeyPatch, hole: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
-    monkeypatch.setattr(check, lambda *_, **__: result)
-    allowed = [line for line in different_lines(0, 2000) if is_allowed(line, cage.workspace)]
+    hole(monkeypatch)
+    allowed = [line for line in different_lines(0, 150) if is_allowed(line, cage.workspace)]
     found = [pair for batch in batches(iter(allowed), BATCH_LINES) for pair in cage.lines_that_touch_the_canary(batch)]
     assert found
     monkeypatch.undo()
