@@ -62,5 +62,5 @@ def test_no_control_sequence_of_an_agent_reaches_the_terminal(on_terminal: On, a
         command = on_terminal("sessions", *arguments)
         output = command.rest()
         assert command.code() == 0, output
-        assert "direction" in output
+        assert "colour" in output
         check(output, attempts)
