@@ -622,6 +622,7 @@ WRITE_ELSEWHERE = [
 ]
 
 
+@pytest.mark.attempts("everyday rules")
 @pytest.mark.parametrize("line", [*RUN_SOMETHING_ELSE, *READ_OUTSIDE, *WRITE_ELSEWHERE])
 def test_no_everyday_rule_allows_a_line_that_does_more_than_its_words_say(cage: Cage, line: str) -> None:
     policy = build_policy("edit-inside", user=[PolicyRule("allow", command=EVERYDAY)])
