@@ -69,7 +69,7 @@ def table(areas: list[dict[str, str]], records: list[dict[str, Any]], day: str) 
     lines = [f"Measured on {day}.", "", "| area | attempts | succeeded | counts as success; more figures |"]
     lines += ["| --- | --- | --- | --- |", *rows]
     if inherent := reasons(records):
-        lines += ["", "These succeed, and have to as long as a command is judged by its words:", "", *inherent]
+        lines += ["", "These attempts succeed, for the reasons given:", "", *inherent]
     return "\n".join(lines)
 
 
