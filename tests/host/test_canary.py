@@ -28,7 +28,7 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.shell import reader
-from dragoman.host.shell.grammar import SimpleCommand
+from dragoman.host.shell.grammar import SimpleCommand, commands_in
 from dragoman.host.shell.programs import ProgramUse
 from dragoman.proc.environment import agent_environment
 from dragoman.workspace import Workspace
@@ -432,8 +432,6 @@ def look_into_no_wrapper(patch: pytest.MonkeyPatch) -> None:
 
 
 def read_the_first_command_only(patch: pytest.MonkeyPatch) -> None:
-    commands_in = reader.commands_in
-
     def first_command(line: str, commands: list[SimpleCommand], *, depth: int = 0) -> bool:
         commands_in(line, commands, depth=depth)
         del commands[1:]
