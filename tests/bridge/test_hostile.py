@@ -317,6 +317,7 @@ async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: RealServer,
 async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), server.client() as talk, server.client() as other:
         session_id = await opened(talk, tmp_path)
+        await talk.call("session.rename", session_id=session_id, title="kept without a prompt")
         await talk.call("session.close", session_id=session_id)
         await talk.call("agent.edit", agent="demo", command="sleep", args=["1000"])
         await talk.send(type="session.restart", id="r", session_id=session_id)

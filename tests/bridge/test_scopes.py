@@ -188,6 +188,7 @@ async def test_prompt_opens_sessions_only_where_an_admin_has_opened_or_configure
         session_id = await opened(admin, other)
         own = await opened(user, other / "below")
         # Only what an admin opens counts: with the admin's session the folder is closed again.
+        await admin.call("session.rename", session_id=own, title="kept without a prompt")
         await admin.call("session.close", session_id=own)
         await admin.call("session.delete", session_id=session_id)
         await forbidden(user, "session.open", cwd=str(other / "below"))
@@ -397,6 +398,7 @@ async def test_prompt_continues_no_session_with_more_access_than_configured(
         for request in open_requests:
             await forbidden(user, request, session_id=session_id)
         await forbidden(user, "session.prompt", session_id=session_id, text="hello")
+        await admin.call("session.rename", session_id=session_id, title="kept without a prompt")
         await admin.call("session.close", session_id=session_id)
         for request in ("session.resume", "session.load", "session.restart"):
             await forbidden(user, request, session_id=session_id)
@@ -485,6 +487,8 @@ class World:
                 "admin",
             )
             self.ids[name] = result.session_id
+            # Without a prompt, a title keeps it when it is closed.
+            await self.send(requests.SessionRename(session_id=result.session_id, title=name), "admin")
         await self.send(requests.SessionClose(session_id=self.ids["closed"]), "admin")
         line = f"run cat {self.home}/secrets"
         await self.send(requests.SessionPrompt(session_id=self.ids["asking"], text=line), "admin")

@@ -140,6 +140,7 @@ async def test_other_commands_to_a_session_that_is_being_opened_are_refused_perm
 async def test_a_rename_while_a_session_is_opened_does_not_disturb_the_opening(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
+        await hub.note(owned.id, named("kept without a prompt"))
         await hub.close_session(owned.id)
         await asyncio.gather(
             hub.continue_session(owned.id), *(hub.note(owned.id, named(f"title {n}")) for n in range(4))
@@ -170,6 +171,7 @@ async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_
 async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
+        await hub.note(owned.id, named("kept without a prompt"))
         await hub.close_session(owned.id)
         record = await maintenance.load_record(hub.journal, owned.id)
         await hub.journal.register_connection(Connection(id="import-1", agent="demo", at=0.0))

@@ -55,6 +55,8 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
 async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(TIMEOUT_S), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
+        await hub.command(requests.SessionPrompt(session_id=one.id, text="hello"))
+        await until(hub, one, idle)
         await hub.close_session(one.id)
         await hub.command(requests.SessionPrompt(session_id=other.id, text="hello"))
         await until(hub, other, idle)

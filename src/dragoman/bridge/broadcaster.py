@@ -69,6 +69,7 @@ class Broadcaster:
     async def start(self) -> None:
         self._stop = self._journal.on_commit(self._on_committed)
         self._hub.on_change = self._on_change
+        self._hub.is_followed = self.is_followed
         cursor = await self._journal.cursor()
         sessions = await self._journal.sessions()
         self.listing.begin(sessions)
@@ -89,6 +90,10 @@ class Broadcaster:
             await asyncio.wait([self._task])
 
     # -- following one session
+
+    def is_followed(self, session_id: str) -> bool:
+        """Return whether a client looks at the session, or did a moment ago: it may only have lost its connection."""
+        return session_id in self._broadcasts or session_id in self._frame_followers
 
     async def follow(
         self,
@@ -144,6 +149,7 @@ class Broadcaster:
         if not broadcast.followers and self._broadcasts.get(broadcast.session_id) is broadcast:
             del self._broadcasts[broadcast.session_id]
             self._states.pop(broadcast.session_id, None)
+            self._hub.on_unfollowed(broadcast.session_id)
 
     async def _snapshot(self, broadcast: SessionBroadcast, after: str | None, limit: int) -> tuple[int, int, bytes]:
         """The number of the chunk to continue with, the position of the snapshot, and the encoded snapshot."""
@@ -244,6 +250,7 @@ class Broadcaster:
             self._frame_followers[session_id].discard(changed)
             if not self._frame_followers[session_id]:
                 del self._frame_followers[session_id]
+                self._hub.on_unfollowed(session_id)
         yield _deleted(session_id)
 
     async def _current_state(self, session_id: str) -> SessionState | None:

@@ -79,11 +79,14 @@ class Hub:
         self._given_journal = journal  # closed by the caller
         self._journal: Journal | None = None
         self._journal_client: JournalClient | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Sessions that clients began here and that may be without a prompt, with the titles that we gave them.
+        self._begun: dict[str, str | None] = {}
         self._runtime_pool = RuntimePool()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.owned_sessions: dict[str, OwnedSession] = {}
         self.on_change: Callable[[str], None] | None = None  # called with the id of each session of ours that changed
+        self.is_followed: Callable[[str], bool] = lambda session_id: False  # whether a client looks at the session
 
     async def start(self) -> Hub:
         if self._journal is not None:
@@ -101,10 +104,10 @@ class Hub:
             await self.close()
             raise
         loop = asyncio.get_running_loop()
-        self._tasks = [
+        self._tasks = {
             loop.create_task(self._beat(), name="dragoman heartbeat"),
             loop.create_task(self._watch_inbox(), name="dragoman inbox"),
-        ]
+        }
         return self
 
     async def close(self) -> None:
@@ -113,10 +116,13 @@ class Hub:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
-            self._tasks = []
+            self._tasks = set()
         closing = [owned.close() for owned in self.owned_sessions.values()]
         errors = await asyncio.gather(*closing, return_exceptions=True)
         self.owned_sessions.clear()
+        for session_id in list(self._begun):
+            await self._remove_if_empty(session_id)
+        self._begun.clear()
         if self._journal is not None and self._given_journal is None:
             await self._journal.close()
         for error in errors:
@@ -190,6 +196,7 @@ class Hub:
         async with self._exclusively(session_id):
             if session_id in self.owned_sessions:
                 raise InputError(f"session {session_id} is open already")
+            self._begun[session_id] = None
             owned = self._own(session_id)
             await self._finish_opening(owned, client.open(agent, _answered_by_commands(config), owned.id))
             return owned
@@ -259,13 +266,37 @@ class Hub:
             await self._finish_opening(fork, client.fork(session, config, fork_id))
             row = await self.journal.session(session_id)
             if row is not None and fork.session is not None:
-                await fork.session.record_note(journal_notes.write(journal_notes.SessionRenamed(title=fork_title(row))))
+                title = self._begun[fork_id] = fork_title(row)
+                await fork.session.record_note(journal_notes.write(journal_notes.SessionRenamed(title=title)))
             return fork
 
     async def close_session(self, session_id: str) -> None:
-        """End the session here; it stays in the journal. Stops one that is still being opened."""
+        """End the session here; it stays in the journal. Stops one that is still being opened.
+
+        One that was begun here and has no prompt is removed, now or when no client looks at it any more.
+        """
         async with self._after_closing(session_id):
-            pass
+            await self._remove_if_empty(session_id)
+
+    def on_unfollowed(self, session_id: str) -> None:
+        """Remove a session that was closed without a prompt: the last client that looked at it has gone."""
+        if session_id in self._begun and session_id not in self.owned_sessions:
+            task = asyncio.get_running_loop().create_task(self.close_session(session_id), name="dragoman remove")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _remove_if_empty(self, session_id: str) -> None:
+        """Remove a closed session that a client began here and sent no prompt to, unless one looks at it."""
+        if session_id not in self._begun or self.is_followed(session_id):
+            return
+        title = self._begun.pop(session_id)
+        try:
+            row = await self.journal.session(session_id)
+            is_empty = row is not None and not row.runs and not row.prompt and row.title in (None, title)
+            if is_empty and not await self.owned_elsewhere(session_id):
+                await self.journal_client.discard(session_id, None)
+        except JournalError as error:
+            logger.info("session %s cannot be removed: %s", session_id, error)
 
     async def delete_session(self, session_id: str, *, by: str = "") -> bool:
         """End the session here, and remove it from the journal, with its sub-agents; False where there is none.
@@ -277,6 +308,7 @@ class Hub:
                 raise SessionBusy(
                     f"session {session_id} is open in another process", guidance="End it there first, then delete it."
                 )
+            self._begun.pop(session_id, None)
             sub_agents = descendants(await self.journal.sessions(), [session_id])
             deleted = await self.journal.delete(session_id, at=self._clock.time(), by=by)
         for sub_agent in sub_agents:

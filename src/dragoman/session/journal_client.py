@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from dragoman.journal.errors import JournalError
 from dragoman.journal.maintenance import load_record
@@ -13,6 +14,9 @@ from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import ConnectionRecorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.session.session import Session
+
+# The author of the deletion of a session without a prompt.
+REMOVED_BY: Final = "dragoman"
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +67,6 @@ class JournalClient:
             return
         try:
             if not await self.journal.pending_commands(session_id):
-                await self.journal.delete(session_id, at=time.time(), by="dragoman")
+                await self.journal.delete(session_id, at=time.time(), by=REMOVED_BY)
         except JournalError as failure:
             logger.info("session %s was not opened, and cannot be removed: %s", session_id, failure)

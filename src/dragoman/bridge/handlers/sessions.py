@@ -31,6 +31,7 @@ from dragoman.protocol import requests, results
 from dragoman.protocol.models import SessionItem
 from dragoman.record import rows
 from dragoman.session.client import Continuing
+from dragoman.session.journal_client import REMOVED_BY
 from dragoman.session.options import SessionConfig, settings_in
 from dragoman.session.session import new_id
 from dragoman.wire.messages import Notification
@@ -50,7 +51,7 @@ MAX_TERMINAL_SIDE: Final = 1000  # columns or rows
 
 @handles(requests.SessionOpen)
 async def open_session(services: Services, request: requests.SessionOpen, caller: Caller) -> results.SessionOpened:
-    session_id = _id_for(request.command_id)
+    session_id = await _id_for(services, request.command_id)
     if await services.journal.session(session_id) is not None:
         return await services.opened(session_id)
     await services.check_folders(caller, request.cwd, *request.additional)  # before it tells whether they exist
@@ -66,9 +67,22 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
     return await services.opened(owned.id)
 
 
-def _id_for(command_id: str | None) -> str:
-    """The id of a session that a command opens: sent again, also to another process, it finds that session."""
-    return new_id() if command_id is None else hashlib.sha256(command_id.encode()).hexdigest()[:12]
+async def _id_for(services: Services, command_id: str | None) -> str:
+    """The id of a session that a command opens: sent again, also to another process, it finds that session.
+
+    Where that session was removed because it had no prompt, the command opens another one.
+    """
+    if command_id is None:
+        return new_id()
+    removed = {tombstone.id for tombstone in await services.journal.tombstones() if tombstone.by == REMOVED_BY}
+    session_id = _digest(command_id)
+    while session_id in removed:
+        session_id = _digest(session_id)
+    return session_id
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 async def _resume(
@@ -99,7 +113,7 @@ async def restart_session(
 @handles(requests.SessionFork)
 async def fork_session(services: Services, request: requests.SessionFork, caller: Caller) -> results.SessionOpened:
     await services.session_row(request.session_id)
-    fork_id = _id_for(request.command_id)
+    fork_id = await _id_for(services, request.command_id)
     if await services.journal.session(fork_id) is None:
         await services.hub.fork_session(request.session_id, fork_id, scope=caller.scope)
     return await services.opened(fork_id)
