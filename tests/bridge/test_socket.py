@@ -181,6 +181,26 @@ async def test_a_question_about_a_guarded_file_says_why_live_and_when_rebuilt(
     assert (await journal.rows(session_id)).permissions[0].asked_because == row["asked_because"]
 
 
+async def test_always_can_be_narrowed_to_the_file(server: RealServer, home: Path, tmp_path: Path) -> None:
+    async with server.client() as client:
+        session_id = await opened(client, tmp_path)
+        view = await client.follow(session_id)
+        await client.call("session.prompt", session_id=session_id, text="edit README")
+        await client.wait_for(view, lambda view: bool(view.rows("permissions")))
+        permission = {"session_id": session_id, "permission_id": view.rows("permissions")[0]["id"]}
+        preview = await client.call("policy.preview", **permission)
+        assert preview["rules"] == [f"allow kind edit, path {tmp_path}/**"]
+        assert preview["only_files"] == [f"allow kind edit, path {tmp_path}/README.md"]
+        assert (await client.call("policy.preview", answer="reject", **permission))["only_files"] == []
+        await client.call("permission.answer", answer="allow", always=True, only_files=True, **permission)
+        await client.wait_for(view, lambda view: view.settled)
+        (row,) = view.rows("permissions")
+        chosen = next(option for option in row["options"] if option["option_id"] == row["option_id"])
+        assert chosen["kind"] == "allow_once"  # the agent would remember more
+        listed = await client.call("policy.list", cwd=str(tmp_path))
+        assert [rule["text"] for rule in listed["rules"] if rule["layer"] == "remembered"] == preview["only_files"]
+
+
 async def test_an_answer_that_does_not_fit_the_form_is_refused_field_by_field(
     server: RealServer, tmp_path: Path
 ) -> None:
@@ -371,6 +391,29 @@ async def test_opening_twice_by_one_command_opens_once(server: RealServer, tmp_p
         first = await opened(talk, tmp_path, command_id="open-1")
         assert await opened(talk, tmp_path, command_id="open-1") == first
         assert len((await talk.call("session.list"))["sessions"]) == 1
+
+
+async def test_a_command_whose_empty_session_was_removed_opens_another(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        async with real_server(home) as server, server.client() as talk:
+            removed = await opened(talk, tmp_path, command_id="open-1")
+        async with real_server(home) as server, server.client() as talk:
+            assert (await talk.call("session.list"))["sessions"] == []
+            again = await opened(talk, tmp_path, command_id="open-1")
+            assert again != removed
+            assert await opened(talk, tmp_path, command_id="open-1") == again
+
+
+async def test_an_empty_session_that_is_looked_at_survives_a_restart(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        async with real_server(home) as server, server.client() as talk:
+            session_id = await opened(talk, tmp_path)
+            view = await talk.follow(session_id)
+        async with real_server(home) as server, server.client() as talk:
+            view = await talk.follow(session_id, after=view.cursor)
+            await talk.call("session.resume", session_id=session_id)
+            await talk.call("session.prompt", session_id=session_id, text="hello")
+            await talk.wait_for(view, lambda view: view.settled and len(view.rows("runs")) == 1)
 
 
 async def test_files_are_those_of_the_workspace(server: RealServer, tmp_path: Path) -> None:

@@ -40,12 +40,46 @@ def test_an_invalid_answer_is_asked_for_again(cli: Cli, on_terminal: On) -> None
     for typed in (b"\n", b"5\n", b"yes\n"):
         terminal.until(b"1-4): ")
         terminal.type(typed)
-        terminal.until(b"Please type a number from 1 to 4.")
+        terminal.until(b"Please type a number from 1 to 4 or file.")
     terminal.until(b"1-4): ")
     terminal.type(b"3\n")
     assert "You said no, so I leave it." in terminal.rest()
     assert terminal.code() == 0  # a denial by a person is no failure
     assert not (cli.workspace / "README.md").exists()
+
+
+def test_always_can_be_narrowed_to_the_file(cli: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("run", "edit README")
+    shown = without_looks(terminal.until(b"1-4): ").decode().replace("\r\n", "\n"))
+    path = (cli.workspace / "README.md").resolve()
+    assert "  file  Always allow, for this file only\n     for all agents here: allow kind edit, path " in shown
+    terminal.type(b"file\n")
+    assert "remembered for this workspace" in terminal.rest()
+    remembered = msgspec.json.decode((cli.home / "remembered.json").read_bytes())["answers"]
+    assert [answer["rule"]["path"] for answer in remembered] == [[str(path)]]
+    # The agent was told "once": it asks again about another file, and we ask about that one.
+    terminal = on_terminal("run", "edit NOTES")
+    terminal.until(b"1-4): ")
+    terminal.type(b"3\n")
+    terminal.rest()
+    assert "I added a line to README.md." in on_terminal("run", "edit README").rest()
+
+
+def test_the_rule_that_is_shown_knows_the_users_own_guards(cli: Cli, on_terminal: On) -> None:
+    cli.configure((cli.home / "config.toml").read_text() + '\n[guards]\nwrite = ["README.md"]\n')
+    terminal = on_terminal("run", "edit README")
+    shown = without_looks(terminal.until(b"1-4): ").decode().replace("\r\n", " "))
+    assert "2  Always allow      once: cannot be remembered: " in shown
+    assert "file  Always" not in shown
+    terminal.type(b"3\n")
+    terminal.rest()
+
+
+def test_a_command_has_no_such_answer(on_terminal: On) -> None:
+    terminal = on_terminal("run", "run true")
+    assert b"file" not in terminal.until(b"1-4): ")
+    terminal.type(b"3\n")
+    terminal.rest()
 
 
 def test_the_end_of_input_refuses(cli: Cli, on_terminal: On) -> None:

@@ -55,6 +55,15 @@ def test_always_to_a_file_inside_is_about_this_folder_of_the_workspace(workspace
     assert policy.judge(wants("edit", tmp_path / "more/b.py"), wider).decision == "ask"
 
 
+def test_always_can_be_narrowed_to_the_files_of_the_request(workspace: Workspace) -> None:
+    here = str(workspace.cwd / "a.py")
+    rules = derive(wants("edit", here), workspace, "allow", only_files=True).rules
+    assert [str(rule) for rule in rules] == [f"allow kind edit, path {here}"]
+    policy = build_policy("ask", remembered=rules)
+    assert policy.judge(wants("edit", here), workspace).decision == "allow"
+    assert policy.judge(wants("edit", str(workspace.cwd / "b.py")), workspace).decision == "ask"
+
+
 def test_always_to_an_edit_is_no_yes_to_deletions(workspace: Workspace) -> None:
     here, other = workspace.cwd / "src/a.py", workspace.cwd / "src/b.py"
     policy = build_policy("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)

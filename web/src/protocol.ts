@@ -976,9 +976,14 @@ export interface PolicyRules {
   notice: string | null;
 }
 
-/** The rules that "always" would create, as text; `error` says why where there are none. */
+/**
+ * The rules that "always" would create, as text; `error` says why where there are none.
+ *
+ * `only_files` are those for the files of the request alone; empty where `rules` go no further.
+ */
 export interface RulePreview {
   rules: readonly string[];
+  only_files: readonly string[];
   error: string;
 }
 
@@ -1266,7 +1271,11 @@ export interface SessionCancel extends Request {
   run_id?: string | null;
 }
 
-/** Close a session: end its agent. It can be resumed later. */
+/**
+ * Close a session: end its agent. It can be resumed later.
+ *
+ * One that a client opened and that has neither a prompt nor a title is removed, once no client looks at it.
+ */
 export interface SessionClose extends Request {
   type: "session.close";
   session_id: string;
@@ -1447,10 +1456,11 @@ export interface WorkspaceTrust extends Request {
 /**
  * Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
  *
- * `always`: from now on, in this workspace; this creates a rule. `by`: a person or a program decided. `remember`: an
- * option that means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule,
- * to allow more than this one request, to allow what always needs approval (Dragoman's own files among it), and to
- * allow a command of which nobody can know what it does.
+ * `always`: from now on, in this workspace; this creates a rule. With `only_files` the rule covers the files of the
+ * request, not their folder; use it with `answer`. `by`: a person or a program decided. `remember`: an option that
+ * means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule, to allow more
+ * than this one request, to allow what always needs approval (Dragoman's own files among it), and to allow a command of
+ * which nobody can know what it does.
  */
 export interface PermissionAnswer extends Request {
   type: "permission.answer";
@@ -1459,6 +1469,7 @@ export interface PermissionAnswer extends Request {
   option_id?: string | null;
   answer?: "allow" | "reject" | "cancel" | null;
   always?: boolean;
+  only_files?: boolean;
   by?: "person" | "callback";
   remember?: boolean;
 }

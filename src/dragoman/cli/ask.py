@@ -34,6 +34,7 @@ _CONTINUATION = "      "
 
 ALWAYS = "always"
 NEVER = "never"
+FILE = "file"
 
 _MARKS: dict[str, Style] = {"+": "good", "-": "bad"}
 
@@ -68,8 +69,8 @@ _PLAIN_NAMES = {
 }
 
 
-# Returns the rules of an "always" (True) or a "never".
-RulePreview: TypeAlias = Callable[[PermissionRequest, bool], DerivedRules]
+# Returns the rules of an "always" (True) or a "never"; for the files of the request alone, where the last is True.
+RulePreview: TypeAlias = Callable[[PermissionRequest, bool, bool], DerivedRules]
 
 
 class TerminalAsker:
@@ -126,6 +127,7 @@ class PermissionPrompt(TerminalAsker):
             return request.reject()
         forget_typed(self._fd)
         numbers = f"1-{len(request.options)}"
+        lasting = [*lasting_answers(request), *file_answer(request, self._preview)]
         while True:
             ways = f"{numbers}, {SHOW_ALL}" if is_truncated else numbers
             line = await self._read(f"Your answer ({ways}): ")
@@ -134,13 +136,15 @@ class PermissionPrompt(TerminalAsker):
                 return request.reject()
             if (number := chosen_index(line, len(request.options))) is not None:
                 return answer_with(request, sorted_options(request)[number])
-            if (word := line.strip().lower()) in lasting_answers(request):
-                return request.allow(always=True) if word == ALWAYS else request.reject(always=True)
+            if (word := line.strip().lower()) in lasting:
+                if word == NEVER:
+                    return request.reject(always=True)
+                return request.allow(always=True, only_files=word == FILE)
             if is_truncated and line.strip().lower() == SHOW_ALL:
                 is_truncated = False
                 self._put(request, whole, is_truncated=is_truncated)
             else:
-                words = [f"a number from 1 to {len(request.options)}", *lasting_answers(request)]
+                words = [f"a number from 1 to {len(request.options)}", *lasting]
                 also = f", or {SHOW_ALL} to show everything" if is_truncated else ""
                 self._say(Span(f"  Please type {' or '.join(words)}{also}.", "dim"))
 
@@ -175,6 +179,15 @@ def lasting_answers(request: PermissionRequest) -> list[str]:
     always = [ALWAYS] if "allow_once" in kinds and "allow_always" not in kinds else []
     never = [NEVER] if "reject_once" in kinds and "reject_always" not in kinds else []
     return always + never
+
+
+def file_answer(request: PermissionRequest, preview: RulePreview | None) -> list[str]:
+    """Return our answer for the files of the request alone, where "always" would cover a whole folder."""
+    # The agent has to be told "once": it would itself remember more.
+    if preview is None or not any(option.kind == "allow_once" for option in request.options):
+        return []
+    narrow = preview(request, True, True)
+    return [FILE] if narrow.rules and narrow.rules != preview(request, True, False).rules else []
 
 
 def fold_lines(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
@@ -245,13 +258,17 @@ def choices(
         name = one_line(_NAMES[option.kind] if _is_kind(option) else option.name, max(8, width - 6 - len(effect)))
         yield (Span(f"  {number}", "question"), Span(f"  {name}"), Span(effect, "dim"))
         if preview is not None and option.kind.endswith("_always"):
-            yield _rule_line(preview(request, option.allows))
+            yield _rule_line(preview(request, option.allows, False))
     if words := lasting_answers(request):
         names = ", ".join(words)
         effect = one_line("Remember the answer for this workspace", max(8, width - 4 - len(names)))
         yield (Span(f"  {names}", "question"), Span(f"  {effect}", "dim"))
         if preview is not None:
-            yield from (_rule_line(preview(request, word == ALWAYS)) for word in words)
+            yield from (_rule_line(preview(request, word == ALWAYS, False)) for word in words)
+    if preview is not None and file_answer(request, preview):
+        files = "this file" if len(request.paths) < 2 else "these files"
+        yield (Span(f"  {FILE}", "question"), Span(f"  Always allow, for {files} only"))
+        yield _rule_line(preview(request, True, True))
     if is_truncated and request.options:
         yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show everything first", "dim"))
 

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -82,9 +83,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     handle: SessionHandle | None
     save: Path | None
 
-    def rule_preview(self, request: PermissionRequest, allowed: bool) -> DerivedRules:
+    def rule_preview(self, request: PermissionRequest, allowed: bool, only_files: bool) -> DerivedRules:
         """Return the rules that "always" (allowed) or "never" to this request would become."""
-        return derive(request, self.workspace, "allow" if allowed else "deny", home=self.settings.home)
+        answer: Literal["allow", "deny"] = "allow" if allowed else "deny"
+        home, guards = self.settings.home, self.sources.guards
+        return derive(request, self.workspace, answer, home=home, guards=guards, only_files=only_files)
 
     def default_agent_hint(self) -> str:
         """Return how to use an agent that is installed, where the demo agent runs because nobody chose another."""
@@ -228,7 +231,7 @@ def option_value(session: Session, option_id: str, text: str) -> str | bool:
         case "false" | "off" | "no" | "0":
             return False
         case _:
-            raise InputError(f"--option {option_id}={text}: {option_id} must be on or off")
+            raise InputError(f"{option_id} is {text!r}; expected on or off")
 
 
 def save_handle(path: Path, handle: SessionHandle) -> None:

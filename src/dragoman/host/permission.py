@@ -43,13 +43,15 @@ class Option(msgspec.Struct, frozen=True):
 class PermissionAnswer(msgspec.Struct, frozen=True):
     """`selected` with the option taken, or `cancelled`. A cancelled request makes most agents end their turn.
 
-    `always`: it is meant for the next times too, and is remembered for the workspace, whatever the agent offers.
+    `always`: it is meant for the next times too, and is remembered for the workspace, whatever the agent offers. With
+    `only_files` it covers the files of the request, not their folder.
     """
 
     outcome: Literal["selected", "cancelled"]
     option_id: str | None = None
     allowed: bool = False
     always: bool = False
+    only_files: bool = False
 
 
 CANCELLED = PermissionAnswer("cancelled")
@@ -84,12 +86,16 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: RequestId | None = None
     reason: str = ""
 
-    def allow(self, *, always: bool = False) -> PermissionAnswer:
-        """Allow it once, or from now on; the other of the two where the agent offers only that."""
-        for kind in reversed(_ALLOWING) if always else _ALLOWING:
+    def allow(self, *, always: bool = False, only_files: bool = False) -> PermissionAnswer:
+        """Allow it once, or from now on; the other of the two where the agent offers only that.
+
+        With `only_files`, "from now on" covers the files of this request, not their folder; the agent itself is told
+        "once", because it would remember more.
+        """
+        for kind in reversed(_ALLOWING) if always and not only_files else _ALLOWING:
             for option in self.options:
                 if option.kind == kind:
-                    return PermissionAnswer("selected", option.id, allowed=True, always=always)
+                    return PermissionAnswer("selected", option.id, allowed=True, always=always, only_files=only_files)
         raise InputError(
             f"the agent offers no option that allows {self.title!r}: {_listed(self.options)}",
             guidance="Choose one of its options by id with select(), or refuse.",
@@ -156,7 +162,7 @@ def answer_of(request: PermissionRequest, reply: object) -> PermissionAnswer:
             return request.select(reply)
         case PermissionAnswer(outcome="selected", option_id=str(option_id)):
             # Looked up again: it may have been made by hand, or for another request.
-            return msgspec.structs.replace(request.select(option_id), always=reply.always)
+            return msgspec.structs.replace(request.select(option_id), always=reply.always, only_files=reply.only_files)
         case _:
             raise InputError(
                 f"{reply!r} is no answer to a permission request",

@@ -205,12 +205,12 @@ class PermissionService:
         pending = self._pending.get(request_id)
         return pending is not None and pending.decide(_decision(answer_of(pending.request, reply), by))
 
-    def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
+    def preview(self, request_id: RequestId, *, allowed: bool, only_files: bool = False) -> DerivedRules:
         """Return the rules that an answer to be remembered would become."""
         pending = self._pending.get(request_id)
         if pending is None:
             return DerivedRules(error="it has its answer")
-        return self._rules.derived(pending.request, allowed=allowed)
+        return self._rules.derived(pending.request, allowed=allowed, only_files=only_files)
 
     # -- requests that are known before they are served
 
@@ -255,7 +255,8 @@ class PermissionService:
             raise
         remembered: tuple[str, ...] = ()
         if decision.answer.always and decision.by in ("person", "callback"):
-            memory = self._rules.remember(permission, allowed=decision.answer.allowed)
+            answer = decision.answer
+            memory = self._rules.remember(permission, allowed=answer.allowed, only_files=answer.only_files)
             remembered = memory.ids
             decision = msgspec.structs.replace(decision, reason=f"{decision.reason}; {memory.text}")
         self._note(_decision_note(permission, decision, remembered))

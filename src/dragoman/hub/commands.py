@@ -134,17 +134,22 @@ def reply_to(session: Session, command: PermissionAnswer) -> permission.Reply:
             raise InputError(f"there is no option {command.option_id!r}", guidance="Choose one of the agent's options.")
         always = command.remember and (command.always or option.kind.endswith("_always"))
         allowed = option.kind.startswith("allow")
-        return permission.PermissionAnswer("selected", option.option_id, allowed=allowed, always=always)
+        return permission.PermissionAnswer(
+            "selected", option.option_id, allowed=allowed, always=always, only_files=command.only_files
+        )
     if command.answer is None:
         raise InputError("an answer is needed: option_id, or answer")
     if command.answer == "cancel":
         return None
     kinds = _OPTION_KINDS[command.answer]
-    for kind in reversed(kinds) if command.always else kinds:
+    # With `only_files` the agent is told "once": it would itself remember more.
+    for kind in reversed(kinds) if command.always and not command.only_files else kinds:
         for option in row.options:
             if option.kind == kind:
                 allowed = command.answer == "allow"
-                return permission.PermissionAnswer("selected", option.option_id, allowed=allowed, always=command.always)
+                return permission.PermissionAnswer(
+                    "selected", option.option_id, allowed=allowed, always=command.always, only_files=command.only_files
+                )
     if command.answer == "reject":
         return permission.PermissionAnswer("cancelled", always=command.always)
     raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")

@@ -252,7 +252,10 @@ class SessionCancel(Request[results.Done], tag="session.cancel", frozen=True, kw
 
 @declare("prompt", route=Route("POST", f"{SESSION}/close"))
 class SessionClose(Request[results.Done], tag="session.close", frozen=True, kw_only=True):
-    """Close a session: end its agent. It can be resumed later."""
+    """Close a session: end its agent. It can be resumed later.
+
+    One that a client opened and that has neither a prompt nor a title is removed, once no client looks at it.
+    """
 
     session_id: str
 
@@ -455,10 +458,11 @@ class WorkspaceTrust(Request[results.WorkspaceTrusted], tag="workspace.trust", f
 class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", frozen=True, kw_only=True):
     """Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
 
-    `always`: from now on, in this workspace; this creates a rule. `by`: a person or a program decided. `remember`: an
-    option that means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule,
-    to allow more than this one request, to allow what always needs approval (Dragoman's own files among it), and to
-    allow a command of which nobody can know what it does.
+    `always`: from now on, in this workspace; this creates a rule. With `only_files` the rule covers the files of the
+    request, not their folder; use it with `answer`. `by`: a person or a program decided. `remember`: an option that
+    means "always" creates a rule, too; ignored without the scope `admin`. That scope is needed for a rule, to allow
+    more than this one request, to allow what always needs approval (Dragoman's own files among it), and to allow a
+    command of which nobody can know what it does.
     """
 
     session_id: str
@@ -466,6 +470,7 @@ class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", f
     option_id: str | None = None
     answer: Literal["allow", "reject", "cancel"] | None = None
     always: bool = False
+    only_files: bool = False
     by: Literal["person", "callback"] = "person"
     remember: bool = True
 

@@ -147,9 +147,13 @@ class PolicyRules(Model, frozen=True, kw_only=True):
 
 
 class RulePreview(Model, frozen=True, kw_only=True):
-    """The rules that "always" would create, as text; `error` says why where there are none."""
+    """The rules that "always" would create, as text; `error` says why where there are none.
+
+    `only_files` are those for the files of the request alone; empty where `rules` go no further.
+    """
 
     rules: tuple[str, ...]
+    only_files: tuple[str, ...] = ()
     error: str = ""
 
 

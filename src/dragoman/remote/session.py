@@ -440,6 +440,7 @@ class RemoteSession:
             option_id=answer.option_id,
             answer=("reject" if answer.always else "cancel") if cancelled else None,
             always=answer.always,
+            only_files=answer.only_files,
             by=by,
         )
         return (await self._connection.call(request)).accepted

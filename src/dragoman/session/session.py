@@ -385,9 +385,10 @@ class Session:
             raise InputError(f"session {self.id} was never asked {question_id!r}")
         return row
 
-    def preview(self, permission_id: str, *, allowed: bool) -> DerivedRules:
+    def preview(self, permission_id: str, *, allowed: bool, only_files: bool = False) -> DerivedRules:
         """Return the rules that an answer to be remembered would become; none, and why, where it cannot."""
-        return self._host.permissions.preview(self._permission(permission_id).request_id, allowed=allowed)
+        request_id = self._permission(permission_id).request_id
+        return self._host.permissions.preview(request_id, allowed=allowed, only_files=only_files)
 
     def _permission(self, permission_id: str) -> rows.Permission:
         row = self.fold.permissions.get(permission_id)

@@ -119,6 +119,29 @@ test("the agent's own lasting answer shows the rule before it is saved, too", as
   expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", option_id: "always" }]);
 });
 
+test("an always can be narrowed to the file, and the agent is then told once", async () => {
+  const bridge = await card(
+    {},
+    new FakeBridge({
+      "permission.answer": { accepted: true },
+      "policy.preview": {
+        rules: ["allow kind edit, path /w/**"],
+        only_files: ["allow kind edit, path /w/a"],
+        error: "",
+      },
+    }),
+  );
+  now = 5000;
+  await drawn.key(document.body, "2");
+  expect(drawn.container.querySelector(".rule")?.textContent).toBe("allow kind edit, path /w/**");
+  await drawn.act(() => (drawn.container.querySelector('.always input[type="checkbox"]') as HTMLElement).click());
+  expect(drawn.container.querySelector(".rule")?.textContent).toBe("allow kind edit, path /w/a");
+  await drawn.press("Save the rule and allow");
+  expect(answers(bridge)).toEqual([
+    { session_id: "s1", permission_id: "p1", answer: "allow", always: true, only_files: true },
+  ]);
+});
+
 test("where no rule can be made, why is said and nothing can be saved", async () => {
   await card({}, new FakeBridge({ "policy.preview": { rules: [], error: "This is too wide for a rule." } }));
   await drawn.press("4 Always in this workspace…");

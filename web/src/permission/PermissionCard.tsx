@@ -21,7 +21,9 @@ interface Props {
   onOpenFile: (path: string, line: number | null) => void;
 }
 
-type PermissionAnswerFields = { option_id: string } | { answer: "allow" | "reject"; always: true };
+type PermissionAnswerFields =
+  | { option_id: string }
+  | { answer: "allow" | "reject"; always: true; only_files?: boolean };
 
 /** A permission request in full, then the options. */
 export function PermissionCard({ bridge, sessionId, workspace, permission, keys = false, onOpenFile }: Props) {
@@ -115,9 +117,11 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
               permissionId={permission.id}
               option={always === "own" ? null : always}
               disabled={sent}
-              onSave={(which) =>
-                void answer(always === "own" ? { answer: which, always: true } : { option_id: always.option_id })
-              }
+              onSave={(which, onlyFiles) => {
+                if (onlyFiles) void answer({ answer: which, always: true, only_files: true });
+                else if (always === "own") void answer({ answer: which, always: true });
+                else void answer({ option_id: always.option_id });
+              }}
             />
           )}
         </>
@@ -163,14 +167,17 @@ interface AlwaysProps {
   /** The agent's option that was chosen; null for our own, which can also deny. */
   option: PermissionOption | null;
   disabled: boolean;
-  onSave: (answer: "allow" | "reject") => void;
+  onSave: (answer: "allow" | "reject", onlyFiles: boolean) => void;
 }
 
 /** Shows the rule before it is saved. */
 function Always({ bridge, sessionId, permissionId, option, disabled, onSave }: AlwaysProps) {
   const [which, setWhich] = useState<"allow" | "reject">(option?.kind === "reject_always" ? "reject" : "allow");
+  const [onlyFiles, setOnlyFiles] = useState(false);
   const preview = usePreview(bridge, sessionId, permissionId, which);
   const hasRule = preview !== null && preview.rules.length > 0;
+  const narrow = preview?.only_files ?? [];
+  const isNarrow = onlyFiles && narrow.length > 0;
   return (
     <div className="always">
       {option !== null && <p>From now on, for all agents in this workspace:</p>}
@@ -189,7 +196,13 @@ function Always({ bridge, sessionId, permissionId, option, disabled, onSave }: A
         ))}
       </fieldset>
       {preview === null && <p className="soft">Preparing the rule…</p>}
-      {preview?.rules.map((rule) => (
+      {narrow.length > 0 && (
+        <label>
+          <input type="checkbox" checked={onlyFiles} onChange={(event) => setOnlyFiles(event.target.checked)} />
+          {narrow.length === 1 ? "only this file" : "only these files"}
+        </label>
+      )}
+      {(isNarrow ? narrow : preview?.rules)?.map((rule) => (
         <pre key={rule} className="rule">
           {rule}
         </pre>
@@ -199,7 +212,7 @@ function Always({ bridge, sessionId, permissionId, option, disabled, onSave }: A
         type="button"
         className="button primary"
         disabled={disabled || preview === null || (option === null && !hasRule)}
-        onClick={() => onSave(which)}
+        onClick={() => onSave(which, isNarrow)}
       >
         {`${hasRule || option === null ? "Save the rule and " : ""}${which === "allow" ? "allow" : "deny"}`}
       </button>

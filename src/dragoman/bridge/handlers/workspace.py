@@ -124,8 +124,14 @@ async def preview_rules(services: Services, request: requests.PolicyPreview, cal
     owned = services.hub.owned_sessions.get(request.session_id)
     if owned is None or owned.session is None:
         raise Refusal("conflict", f"session {request.session_id} is not open here")
-    preview = owned.session.preview(request.permission_id, allowed=request.answer == "allow")
-    return results.RulePreview(rules=tuple(map(str, preview.rules)), error=preview.error)
+    allowed = request.answer == "allow"
+    preview = owned.session.preview(request.permission_id, allowed=allowed)
+    narrow = owned.session.preview(request.permission_id, allowed=allowed, only_files=True)
+    return results.RulePreview(
+        rules=tuple(map(str, preview.rules)),
+        only_files=tuple(map(str, narrow.rules)) if narrow.rules != preview.rules else (),
+        error=preview.error,
+    )
 
 
 @handles(requests.PolicyAdd)

@@ -1,9 +1,9 @@
 """Remembered answers: a person's "always" and "never" as rules, per workspace and for all agents.
 
 `derive` turns an answer into rules that cover what the person can have meant, and no more. An "always" to an edit
-covers edits of all files in that folder of the workspace; to a deletion or move, only that file; to a command, only
-that command; to a file outside, only that file. A "never" covers exactly what was asked. Where no rule can name it, the
-answer counts once.
+covers edits of all files in that folder of the workspace, or only that file where the person says so; to a deletion or
+move, only that file; to a command, only that command; to a file outside, only that file. A "never" covers exactly what
+was asked. Where no rule can name it, the answer counts once.
 
 `Remembered` stores them in the home folder. An answer replaces an earlier one about the same thing.
 """
@@ -54,14 +54,15 @@ def derive(
     *,
     home: Path | None = None,
     guards: Guards | None = None,
+    only_files: bool = False,
 ) -> DerivedRules:
-    """Turn "always" (allow) or "never" (deny) to this request into rules."""
+    """Turn "always" (allow) or "never" (deny) to this request into rules; with `only_files` for these files alone."""
     effects = analyze(request, workspace)
     if answer == "deny":
         effects = (min(effects, key=lambda effect: _MOST_SPECIFIC_FIRST.index(effect.kind)),)
     unique_rules: dict[PolicyRule, None] = {}
     for effect in effects:
-        rule = _rule(effect, effects, request, workspace, answer)
+        rule = _rule(effect, effects, request, workspace, answer, only_files=only_files)
         if rule is None:
             return DerivedRules(error=f"cannot be remembered: no rule can name this exactly: {effect}")
         unique_rules[rule] = None
@@ -80,6 +81,8 @@ def _rule(
     request: PermissionRequest,
     workspace: Workspace,
     answer: Literal["allow", "deny"],
+    *,
+    only_files: bool,
 ) -> PolicyRule | None:
     if effect.line is not None:  # also for the line's redirections, which were shown with it
         return _command_rule(effect, effects, answer)
@@ -89,7 +92,7 @@ def _rule(
             # "Always" to a deletion is about this file, and "always" to an edit allows no deletion.
             by_request = kind == "write" and request.kind in _FILE_CHANGES and answer == "allow"
             rule_kind = request.kind if by_request else kind
-            if answer == "allow" and folders and rule_kind in ("read", "edit"):
+            if answer == "allow" and folders and rule_kind in ("read", "edit") and not only_files:
                 # The folder by name, not `where = "inside"`: the next session here may have more folders.
                 return PolicyRule(answer, kind=rule_kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
             return PolicyRule(answer, kind=rule_kind, path=escaped(real))

@@ -295,16 +295,17 @@ class Rulebook:
             self._run = rules
             self._policy = self._build()
 
-    def derived(self, request: PermissionRequest, *, allowed: bool) -> DerivedRules:
+    def derived(self, request: PermissionRequest, *, allowed: bool, only_files: bool = False) -> DerivedRules:
         """Return the rules that an "always" or "never" to this request would become."""
+        sources = self._sources
         answer: Literal["allow", "deny"] = "allow" if allowed else "deny"
-        return derive(request, self._workspace, answer, home=self._sources.home, guards=self._sources.guards)
+        return derive(request, self._workspace, answer, home=sources.home, guards=sources.guards, only_files=only_files)
 
-    def remember(self, request: PermissionRequest, *, allowed: bool) -> RememberResult:
+    def remember(self, request: PermissionRequest, *, allowed: bool, only_files: bool = False) -> RememberResult:
         """Remember the answer for all agents in this workspace."""
         if self._remembered is None:
             return RememberResult((), NO_HOME)
-        derived = self.derived(request, allowed=allowed)
+        derived = self.derived(request, allowed=allowed, only_files=only_files)
         if not derived.rules:
             return RememberResult((), f"it {derived.error}")
         try:
