@@ -150,11 +150,22 @@ def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -
     assert not (owner.home / "watch.json").exists()
 
 
+def test_ctrl_c_at_the_question_ends_it(owner: Cli, on_terminal: On) -> None:
+    path_of(owner).write_bytes(lines(said_now()))
+    terminal = on_terminal("watch")
+    terminal.until(b"[y/N]: ")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.rest()
+    assert terminal.code() == 130
+    assert not (owner.home / "watch.json").exists()
+
+
 def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: On) -> None:
     path_of(owner).write_bytes(lines(said_now()))
     terminal = on_terminal("watch")
     question = without_looks(terminal.until(b"[y/N]: ").decode())
-    assert "Watch claude in ~/.claude/projects, and import what it writes into" in question.replace("\r\n", "")
+    assert "Everything that claude writes to ~/.claude/projects" in question
+    assert question.endswith("Watch claude? [y/N]: ")
     terminal.type(b"y\n")
     assert b"codex" in terminal.until(b"[y/N]: ")
     terminal.type(b"n\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -210,7 +211,15 @@ def confirm(question: str, *, action: str, details: Iterable[str] = ()) -> bool:
         )
     for line in details:
         click.echo(line, err=True)
-    return click.confirm(question, err=True)
+    # An event loop would only note a Ctrl-C, and the question would go on waiting.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)  # ends the line of the question
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def styled(text: str, **look: bool | str) -> str:

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json, styled, width
+from dragoman.cli.command import async_command, confirm, count, folder, journal_file, note, print_json, styled, width
 from dragoman.cli.options import provider_option
 from dragoman.cli.output import STDIN, STDOUT, watch_reader
 from dragoman.cli.text import one_line
@@ -170,7 +170,7 @@ def _has_consent(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> 
         note(f"Not watching {' and '.join(unasked)}: agree with --yes, now and for the future.")
         unasked = []
     for name in unasked:
-        if yes or click.confirm(_question(name), err=True):
+        if yes or confirm(f"Watch {name}?", action="watch", details=_plan(name)):
             consent.grant(name)
     for name in chosen:
         if consent.mode(name) == "off":
@@ -178,9 +178,9 @@ def _has_consent(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> 
     return any(consent.mode(name) == "on" for name in chosen)
 
 
-def _question(name: str) -> str:
+def _plan(name: str) -> Sequence[str]:
     folders = " and ".join(folder(watched.path) for watched in provider_folders(name, os.environ, Path.home()))
-    return f"Watch {name} in {folders}, and import what it writes into {folder(str(journal_file()))}?"
+    return [f"Everything that {name} writes to {folders}", f"is imported into {folder(str(journal_file()))}."]
 
 
 def _watched(statuses: Sequence[WatchStatus]) -> list[str]:
