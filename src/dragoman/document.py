@@ -87,7 +87,8 @@ def parse_document(name: str, data: bytes) -> Document:
         else:  # "(at end of document)"
             lines = data.decode("utf-8-sig").split("\n")
             where = f"{name}:{len(lines)}:{len(lines[-1]) + 1}"
-        raise ConfigError(f"this is not TOML: {message or error}", where=where) from None
+        guidance = 'A setting is `name = value`, with quotes around a text: agent = "claude".'
+        raise ConfigError(f"this is not TOML: {message or error}", where=where, guidance=guidance) from None
     except ValueError as error:  # the parser raises it for an integer of thousands of digits
         raise ConfigError(f"a value cannot be used: {error}", where=name) from None
     except RecursionError:
@@ -96,9 +97,14 @@ def parse_document(name: str, data: bytes) -> Document:
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the word that was most likely meant."""
+    return next(iter(all_near(word, known, likeness)), None)
+
+
+def all_near(word: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
+    """Return the words that may have been meant, the most likely first."""
     import difflib  # only errors need it
 
-    return next(iter(difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=likeness)), None)
+    return difflib.get_close_matches(word.lower(), list(known), cutoff=likeness)
 
 
 def kind(value: object) -> str:

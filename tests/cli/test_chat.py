@@ -10,8 +10,12 @@ import stat
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
+
+from dragoman.cli.chat import chat
+from dragoman.cli.plan import RunOptions, prepare
 
 from .conftest import TIMEOUT_S, Cli, On, Terminal, without_looks
 
@@ -152,7 +156,7 @@ def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On)
 def test_an_error_in_a_command_is_shown_and_the_chat_goes_on(on_terminal: On) -> None:
     terminal = started(on_terminal)
     for typed, output in (
-        (b"/modell x", b"Did you mean /model?"),
+        (b"/modell x", b"Did you mean /model or /mode?"),
         (b"/model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
         (b"/cancel", b"there is no run to cancel"),
         (b"/save", b"/save needs a file"),
@@ -338,6 +342,16 @@ def test_ctrl_c_cancels_the_run_and_the_queued_prompts_and_the_chat_goes_on(on_t
     terminal.type(b"hello" + ENTER)
     assert b"edit notes" not in terminal.until(DONE)
     leave(terminal)
+
+
+def test_keep_terminals_is_a_setting_of_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    started_with: list[RunOptions] = []
+    monkeypatch.setattr(chat, "start_chat", started_with.append)
+    for arguments in (["--keep-terminals"], []):
+        chat.chat.main(arguments, standalone_mode=False)
+    plans = [prepare(options, prompt=False) for options in started_with]
+    assert [plan.session_config(None, print).keep_terminals for plan in plans] == [True, None]
 
 
 def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_terminal: On) -> None:

@@ -176,6 +176,12 @@ def test_a_misspelt_command_suggests_the_nearest_one() -> None:
     assert read_command("/quti", ["quti"]) is None  # the agent has a command of this name
 
 
+def test_all_commands_that_may_be_meant_are_suggested() -> None:
+    with pytest.raises(InputError) as failure:
+        read_command("/modle")
+    assert "Did you mean /mode or /model?" in failure.value.guidance
+
+
 # -- history
 
 

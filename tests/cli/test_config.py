@@ -72,7 +72,8 @@ def test_another_bad_setting_does_not_stand_in_the_way(cli: Cli) -> None:
 def test_a_variable_that_overrides_the_setting_is_named(cli: Cli) -> None:
     done = cli("config", "set", "access", "full", env={"DRAGOMAN_ACCESS": "ask"})
     assert done.code == 0
-    assert "DRAGOMAN_ACCESS overrides it" in done.err
+    assert "It has no effect here: DRAGOMAN_ACCESS sets access to ask." in done.err
+    assert done.out == f"access = full, in {cli.home / 'settings.json'}\n"
 
 
 def test_edit_opens_the_file_and_checks_it(cli: Cli) -> None:

@@ -93,6 +93,49 @@ def test_a_usage_error_has_the_style_of_our_own_errors(cli: Cli) -> None:
     assert more == ["  Usage: dragoman usage [OPTIONS]", "  Run `dragoman usage --help` for its options and examples."]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"), [(["sesions"], "sessions"), (["sessions", "lsit"], "list"), (["config", "gte"], "get")]
+)
+def test_a_misspelt_command_suggests_the_right_one(cli: Cli, arguments: list[str], meant: str) -> None:
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"dragoman: no such command '{arguments[-1]}'. Did you mean '{meant}'?\n")
+
+
+@pytest.mark.parametrize("group", ["sessions", "policy", "token", "journal"])
+def test_a_group_without_a_command_shows_its_help(cli: Cli, group: str) -> None:
+    done = cli(group)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == cli(group, "--help").out
+
+
+def complete(cli: Cli, *words: str) -> list[str]:
+    """Return what bash offers for the last of the words."""
+    line = {"COMP_WORDS": " ".join(["dragoman", *words]), "COMP_CWORD": str(len(words))}
+    done = cli(env={**line, "_DRAGOMAN_COMPLETE": "bash_complete"})
+    return [offered.partition(",")[2] for offered in done.out.split()]
+
+
+def test_values_are_completed(cli: Cli) -> None:
+    cli.configure('access = "everything"\n[agents.mine]\ncommand = "x"\n')  # whatever is wrong with a setting
+    assert complete(cli, "run", "-a", "mi") == ["mine"]
+    assert complete(cli, "login", "dem") == ["demo"]
+    assert complete(cli, "config", "get", "acc") == ["access"]
+    assert complete(cli, "config", "set", "access", "re") == ["read-only"]
+    assert complete(cli, "config", "set", "agent", "cod") == ["codex"]
+    assert complete(cli, "config", "set", "deadline", "") == []
+    assert complete(cli, "sessions", "show", "") == []
+    assert not (cli.home / "journal.db").exists()
+
+
+def test_the_ids_of_sessions_are_completed(cli: Cli) -> None:
+    assert cli("run", "hello").code == 0
+    (session,) = json.loads(cli("sessions", "list", "--json").out)
+    assert complete(cli, "sessions", "show", "") == [session["id"][:6]]
+    assert complete(cli, "open", session["id"][:3]) == [session["id"][:6]]
+    assert complete(cli, "chat", "--resume", session["id"][:8]) == [session["id"]]
+
+
 def test_completion_of_commands_loads_none_of_them(cli: Cli) -> None:
     script = (
         "import sys; from dragoman.__main__ import main; sys.argv[1:] = []; code = main()\n"

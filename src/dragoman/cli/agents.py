@@ -106,8 +106,15 @@ def _ready_row(finding: Finding, default: str) -> Row:
     program = finding.path.name if finding.path else ""
     lines = preset.command_lines
     line = next((line for line in lines if os.path.basename(line[0]) == program), lines[0])
-    state = f"via {program}" if finding.state == "downloads" else finding.version or "installed"
-    return _mark(finding, default), preset.name, state, shlex.join((program or line[0], *line[1:])), finding.problem
+    command = shlex.join((program or line[0], *line[1:]))
+    return _mark(finding, default), preset.name, describe_state(finding), command, finding.problem
+
+
+def describe_state(finding: Finding) -> str:
+    """Describe an agent that can be started: its version, or the program that downloads it."""
+    if finding.state == "downloads" and finding.path is not None:
+        return f"via {finding.path.name}"
+    return finding.version or "installed"
 
 
 def _missing_row(finding: Finding, default: str) -> Row:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from dragoman.cli.command import NOT_REPORTED, Table, folder, note, print_json, sync_command, usable_settings
-from dragoman.cli.options import json_option
+from dragoman.cli.options import complete_access, complete_agent, json_option
 from dragoman.config import FILE_NAME, SETTINGS, SETTINGS_FILE, Config, format_duration, home_folder, load, make_home
 from dragoman.document import nearest
 from dragoman.errors import ConfigError, InputError
@@ -80,17 +81,30 @@ _DURATIONS: Final = ("deadline", "idle_limit", *(name for name in SETTINGS if na
 _SIZES: Final = ("line_limit",)
 
 
+def complete_setting(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=DESCRIPTIONS.get(name)) for name in SETTINGS if name.startswith(typed)]
+
+
+def complete_value(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the values of those settings that are a choice."""
+    complete = {"agent": complete_agent, "access": complete_access}.get(context.params.get("name", ""))
+    return complete(context, parameter, typed) if complete is not None else []
+
+
 @click.group(epilog=EPILOG, invoke_without_command=True)
+@json_option
 @click.pass_context
-def config(context: click.Context) -> int:
+def config(context: click.Context, as_json: bool) -> int:
     """Show, set and edit settings."""
-    return _list() if context.invoked_subcommand is None else 0
+    return _list(as_json) if context.invoked_subcommand is None else 0
 
 
 @sync_command
-def _list() -> None:
+def _list(as_json: bool) -> None:
     """Print all settings, with the place where each is set."""
     settings = usable_settings()
+    if as_json:
+        return print_json([_record(name, settings) for name in SETTINGS])
     table = Table()
     for heading in ("setting", "value", "set by"):
         table.add_column(heading, shrinks=heading == "set by")
@@ -99,10 +113,15 @@ def _list() -> None:
         styles = {0: "bold"} if where else {}
         table.add_row(name, format_value(name, settings), folder(where) if where else "default", styles=styles)
     table.print()
+    return None
+
+
+def _record(name: str, settings: Config) -> dict[str, object]:
+    return {"name": name, "value": getattr(settings, name), "source": settings.where(name)}
 
 
 @config.command(epilog=GET_EPILOG, short_help="Print a setting.")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_setting)
 @json_option
 @sync_command
 def get(name: str, as_json: bool) -> None:
@@ -111,15 +130,15 @@ def get(name: str, as_json: bool) -> None:
     settings = usable_settings()
     where = settings.where(name)
     if as_json:
-        return print_json({"name": name, "value": getattr(settings, name), "source": where})
+        return print_json(_record(name, settings))
     click.echo(format_value(name, settings))
     note(f"Set by {folder(where)}." if where else f"This is the default. {DESCRIPTIONS.get(name, '')}".rstrip())
     return None
 
 
 @config.command("set", epilog=SET_EPILOG, short_help="Set a setting.")
-@click.argument("name")
-@click.argument("value")
+@click.argument("name", shell_complete=complete_setting)
+@click.argument("value", shell_complete=complete_value)
 @sync_command
 def set_(name: str, value: str) -> None:
     """Set a setting. An invalid value is refused, and nothing is changed."""
@@ -138,12 +157,16 @@ def set_(name: str, value: str) -> None:
         # Without the file, which was not changed.
         message = str(error).removeprefix(f"{error.where}: ")
         raise InputError(message, guidance=f"{name} was not changed.") from None
-    click.echo(f"{name} = {format_value(name, settings)}")
-    _warn_if_overridden(name, settings)
+    where = settings.where(name)
+    if where is None or where.endswith(SETTINGS_FILE):
+        click.echo(f"{name} = {format_value(name, settings)}")
+    else:
+        click.echo(f"{name} = {value}, in {folder(str(home / SETTINGS_FILE))}")
+        note(f"It has no effect here: {where} sets {name} to {format_value(name, settings)}.")
 
 
 @config.command(epilog=UNSET_EPILOG, short_help="Remove a setting.")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_setting)
 @sync_command
 def unset(name: str) -> None:
     """Remove a setting that was made here or in the page; config.toml or the default then decides."""
@@ -214,29 +237,25 @@ def _check_name(name: str) -> None:
     )
 
 
-def _warn_if_overridden(name: str, settings: Config) -> None:
-    where = settings.where(name)
-    if where is not None and not where.endswith(SETTINGS_FILE):
-        note(f"It has no effect here: {where} overrides it.")
-
-
 def _open_editor(path: Path) -> None:
     for variable in ("VISUAL", "EDITOR"):
         if command := os.environ.get(variable):
             break
     else:
         command = next((name for name in ("nano", "vi") if _is_installed(name)), "")
-    words: Sequence[str] = shlex.split(command)
+    by_hand = f"Set EDITOR to another one, or edit the file yourself: {path}"
+    try:
+        words: Sequence[str] = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"{variable} is {command!r}: {error}", guidance=by_hand) from None
     if not words:
         raise InputError("no editor was found", guidance=f"Set EDITOR, or edit the file yourself: {path}")
     try:
         code = subprocess.run([*words, str(path)], check=False).returncode
     except OSError as error:
-        raise InputError(
-            f"the editor {words[0]!r} cannot be started: {error.strerror}", guidance="Set EDITOR to another one."
-        ) from None
+        raise InputError(f"the editor {words[0]!r} cannot be started: {error.strerror}", guidance=by_hand) from None
     if code:
-        raise InputError(f"the editor {words[0]!r} ended with exit code {code}")
+        raise InputError(f"the editor {words[0]!r} ended with exit code {code}", guidance=by_hand)
 
 
 def _is_installed(name: str) -> bool:

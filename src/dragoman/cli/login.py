@@ -21,7 +21,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import print_error
 from dragoman.cli.exits import Interrupts
 from dragoman.cli.form import QuestionAsker, default_browser
-from dragoman.cli.options import env_option, start_timeout_option
+from dragoman.cli.options import complete_agent, env_option, start_timeout_option
 from dragoman.cli.output import (
     STDERR,
     STDIN,
@@ -65,7 +65,7 @@ environment variable, the name of the variable is printed."""
 
 
 @click.command(epilog=EPILOG)
-@click.argument("agent", required=False)
+@click.argument("agent", required=False, shell_complete=complete_agent)
 @click.option("--method", metavar="ID", help="Login method of the agent. [default: the only one, or ask]")
 @click.option("--list", "list_only", is_flag=True, help="Only list the login methods.")
 @click.option("--logout", is_flag=True, help="Log out, if the agent supports it.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +50,7 @@ COMMANDS = {
     "usage": ("dragoman.cli.usage:usage", "Show tokens and cost by day, agent, model or workspace."),
     "import": ("dragoman.cli.import_:import_", "Import Claude Code and Codex history."),
     "watch": ("dragoman.cli.watch:watch", "Follow Claude Code and Codex in other terminals."),
-    "journal": ("dragoman.cli.journal:journal", "Verify, rebuild, export, import or compact the journal."),
+    "journal": ("dragoman.cli.journal:journal", "Verify, rebuild, export, import or compress the journal."),
     "eval": ("dragoman.cli.eval:eval_", "Run the same tasks on several agents and compare them."),
     "config": ("dragoman.cli.config:config", "Show, set and edit settings."),
     "login": ("dragoman.cli.login:login", "Log in to an agent."),
@@ -137,6 +138,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = dragoman.main(list(arguments), prog_name="dragoman", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:  # a group of commands without one
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
         _print_usage_error(error)
         return error.exit_code
@@ -160,12 +164,24 @@ def _print_usage_error(error: click.ClickException) -> None:
     from dragoman.cli.output import terminal_width
 
     message = error.format_message().strip().rstrip(".")
-    lines = [f"dragoman: {message[:1].lower()}{message[1:]}"]
     context = error.ctx if isinstance(error, click.UsageError) else None
+    message += _suggest_command(message, context)
+    lines = [f"dragoman: {message[:1].lower()}{message[1:]}"]
     if context is not None:
         lines.append(f"  Usage: {' '.join(context.get_usage().removeprefix('Usage:').split())}")
         lines.append(f"  Run `{context.command_path} --help` for its options and examples.")
     click.echo(exits.lay_out(lines, terminal_width()), err=True, nl=False)
+
+
+def _suggest_command(message: str, context: click.Context | None) -> str:
+    """Return the question for the command that was meant, as click itself asks for a misspelt option."""
+    unknown = re.fullmatch(r"No such command '(.*)'", message)
+    if unknown is None or context is None or not isinstance(context.command, click.Group):
+        return ""
+    from dragoman.document import nearest
+
+    near = nearest(unknown[1], context.command.list_commands(context))
+    return f". Did you mean '{near}'?" if near else ""
 
 
 def _open_closed_streams() -> None:

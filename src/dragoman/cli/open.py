@@ -9,6 +9,7 @@ import click
 from dragoman.bridge.listen import ServerEntry, ServerRegistry
 from dragoman.cli.command import note, open_readonly, sync_command
 from dragoman.cli.form import has_desktop, open_page
+from dragoman.cli.options import complete_session
 from dragoman.config import home_folder
 from dragoman.errors import InputError
 from dragoman.journal.sessions import find_session
@@ -24,7 +25,7 @@ dragoman token link."""
 
 
 @click.command("open", epilog=EPILOG)
-@click.argument("session", metavar="[ID]", required=False)
+@click.argument("session", metavar="[ID]", required=False, shell_complete=complete_session)
 @click.option("--print", "print_only", is_flag=True, help="Print the address only.")
 @sync_command
 def open_(session: str | None, print_only: bool) -> None:

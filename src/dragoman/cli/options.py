@@ -1,6 +1,7 @@
 """Options that several commands share: the agent and its settings, `--json`, and filters of sessions.
 
-`filter_sessions` and `parse_time` say what the filters mean.
+`filter_sessions` and `parse_time` say what the filters mean. The functions `complete_…` complete values in a shell;
+they load what they need, and an error only means that nothing is completed.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from dragoman.errors import InputError
+from dragoman.errors import DragomanError, InputError
 
 if TYPE_CHECKING:
     from dragoman.journal.rows import Session
@@ -24,8 +27,58 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Number(click.IntRange):
     """A whole number within bounds. The help does not show them: `[x>=1]` explains little."""
 
+    name = "whole number"  # as errors call it
+
     def _describe_range(self) -> str:
         return ""
+
+
+ACCESS_LEVELS = {
+    "read-only": "read in the workspace; everything else is denied",
+    "ask": "ask before it writes a file or runs a command",
+    "edit-inside": "write in the workspace; ask before it runs a command",
+    "full": "do everything without asking",
+}
+
+# Sessions that a shell offers to complete, the latest ones, and the columns of their titles.
+MAX_COMPLETED_SESSIONS = 50
+MAX_COMPLETED_COLUMNS = 60
+
+
+def complete_agent(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    from dragoman.agents.preset import load_presets
+    from dragoman.config import load
+
+    presets = load_presets(load(on_error=lambda error: None), lambda error: None)
+    return [CompletionItem(name, help=preset.name) for name, preset in presets.items() if name.startswith(typed)]
+
+
+def complete_access(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=about) for name, about in ACCESS_LEVELS.items() if name.startswith(typed)]
+
+
+def complete_session(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    import asyncio
+
+    from dragoman.cli.command import open_readonly
+    from dragoman.cli.text import one_line
+    from dragoman.journal.sessions import session_name, short_ids, top_level
+
+    async def find() -> list[CompletionItem]:
+        async with open_readonly() as journal:
+            every = await journal.sessions()
+        short_names = short_ids(every)
+        found = [session for session in top_level(every) if session.id.startswith(typed)]
+        # One that is typed further than its short id is completed to the whole one.
+        ids = {long: short for long, short in short_names.items() if short.startswith(typed)}
+        return [
+            CompletionItem(ids.get(session.id, session.id), help=one_line(session_name(session), MAX_COMPLETED_COLUMNS))
+            for session in found[:MAX_COMPLETED_SESSIONS]
+        ]
+
+    with suppress(DragomanError):
+        return asyncio.run(find())
+    return []
 
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
@@ -38,6 +91,7 @@ _AGENT = (
         "-a",
         "--agent",
         metavar="AGENT",
+        shell_complete=complete_agent,
         help="An agent from `dragoman agents`, or an address: wss://… [default: demo]",
     ),
     click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, instead of -a."),
@@ -48,6 +102,7 @@ _AGENT = (
     click.option(
         "--access",
         metavar="LEVEL",
+        shell_complete=complete_access,
         help="What the agent may do without asking: read-only, ask, edit-inside (write in the workspace) or full. "
         "[default: ask]",
     ),
@@ -64,7 +119,10 @@ env_option = click.option(
 )
 save_option = click.option("--save", metavar="FILE", help="Save the session to a file, for --resume.")
 resume_option = click.option(
-    "--resume", metavar="ID|FILE", help="Resume a session: its id, or a file that --save wrote."
+    "--resume",
+    metavar="ID|FILE",
+    shell_complete=complete_session,
+    help="Resume a session: its id, or a file that --save wrote.",
 )
 no_journal_option = click.option("--no-journal", is_flag=True, help="Do not record the session in the journal.")
 plain_option = click.option(
@@ -75,7 +133,9 @@ verbose_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-agent_filter = click.option("-a", "--agent", metavar="AGENT", help="Only sessions of this agent.")
+agent_filter = click.option(
+    "-a", "--agent", metavar="AGENT", shell_complete=complete_agent, help="Only sessions of this agent."
+)
 workspace_filter = click.option("--workspace", metavar="DIR", help="Only sessions in this folder.")
 since_option = click.option("--since", metavar="TIME", help="Since this time: 2026-01-31, yesterday, 12h, 7d.")
 until_option = click.option("--until", metavar="TIME", help="Until this time (a date includes the whole day).")

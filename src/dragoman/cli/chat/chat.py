@@ -47,7 +47,7 @@ from dragoman.cli.output import STDIN, STDOUT, OutputLost, is_dumb
 from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import FRAME_S, Spinner
 from dragoman.cli.screen import Follower, Span
-from dragoman.cli.text import one_line, plain
+from dragoman.cli.text import one_line, plain, wrapped
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
 from dragoman.journal.protocols import Journal
@@ -86,6 +86,12 @@ Prompts that you type while the agent works are queued."""
 @no_journal_option
 @plain_option
 @verbose_option
+@click.option(
+    "--keep-terminals",
+    is_flag=True,
+    default=None,
+    help="Leave commands that the agent started through Dragoman running when a run is cancelled.",
+)
 @click.option("--thoughts/--no-thoughts", default=True, help="Show the agent's thoughts. [default: yes]")
 def chat(**options: Any) -> int:
     """Have a conversation with an agent, in one session.
@@ -411,7 +417,8 @@ class ChatCommand:
 
     def _show_gone(self, failure: DragomanError) -> None:
         self._reported, self._killed = failure, False
-        self._screen.block(Span(""), GONE, "bold")
+        for line in wrapped(GONE, self.width - 1):
+            self.say(Span(line, "bold"), block="end")
 
     def _keep_handle(self) -> None:
         try:

@@ -16,12 +16,13 @@ from typing import Protocol
 import msgspec
 
 from dragoman.cli.command import save_path
+from dragoman.cli.options import ACCESS_LEVELS
 from dragoman.cli.output import STDOUT, is_dumb
 from dragoman.cli.plan import option_value
 from dragoman.cli.screen import Span
 from dragoman.cli.text import columns, context_part, cost_part, one_line, wrapped
 from dragoman.config import load
-from dragoman.document import nearest
+from dragoman.document import all_near
 from dragoman.errors import InputError
 from dragoman.fileio import atomic_write
 from dragoman.host.policy.access import parse_access
@@ -82,13 +83,6 @@ KEYS = (
 
 _CATEGORIES = {"model": "model", "mode": "mode"}
 
-ACCESS_LEVELS = {
-    "read-only": "read in the workspace; everything else is denied",
-    "ask": "ask before it writes a file or runs a command",
-    "edit-inside": "write in the workspace; ask before it runs a command",
-    "full": "do everything without asking",
-}
-
 TOKEN_NAMES = {
     "input_tokens": "input tokens",
     "cached_tokens": "cached tokens",
@@ -136,12 +130,13 @@ def read_command(text: str, agent_commands: Iterable[str] = ()) -> tuple[str, st
     names = [command.name for command in COMMANDS]
     if name in names:
         return name, rest
-    near = nearest(name, names, _LIKENESS) if name not in agent_commands else None
-    if near is None:
+    near = all_near(name, names, _LIKENESS) if name not in agent_commands else []
+    if not near:
         return None
+    meant = " or ".join(f"{PREFIX}{each}" for each in near)
     raise InputError(
         f"there is no command {PREFIX}{one_line(name, 30)}",
-        guidance=f"Did you mean {PREFIX}{near}? To send it to the agent, put a space before it.",
+        guidance=f"Did you mean {meant}? To send it to the agent, put a space before it.",
     )
 
 
@@ -255,9 +250,9 @@ def _usage(chat: Chat) -> None:
     rows = [("runs", f"{len(fold.runs):,}")]
     for name, words in TOKEN_NAMES.items():
         counts = [count for usage in reported if (count := getattr(usage, name)) is not None]
-        if counts:
-            at_least = "at least " if len(counts) < len(fold.runs) else ""
-            rows.append((words, f"{at_least}{sum(counts):,}"))
+        is_complete = len(counts) == len(fold.runs)
+        if counts and (is_complete or sum(counts)):  # "at least 0" says nothing
+            rows.append((words, f"{'' if is_complete else 'at least '}{sum(counts):,}"))
     rows.append(("context", context_part(fold.usage) or NOT_REPORTED))
     rows.append(("cost", cost_part(fold.usage) or NOT_REPORTED))
     _table(chat, rows)
@@ -319,7 +314,10 @@ def _list(chat: Chat, setting: Setting) -> None:
     now = _word(setting.current)
     _table(
         chat,
-        [(choice.value, choice.description or choice.name) for choice in values],
+        [
+            (choice.value, choice.description or (choice.name if choice.name != choice.value else ""))
+            for choice in values
+        ],
         marked=now,
     )
 
@@ -335,15 +333,16 @@ def _word(value: str | bool | None) -> str:
 async def _agents(chat: Chat) -> None:
     from dragoman.agents.find import survey
     from dragoman.agents.preset import load_presets
+    from dragoman.cli.agents import describe_state
 
     # Invalid settings are left out: the agents can be listed without them.
     settings = load(on_error=lambda error: None)
     findings = await survey(load_presets(settings, lambda error: None), environ=dict(os.environ))
-    rows = [(finding.preset.id, finding.version or finding.state) for finding in findings if finding.state != "missing"]
-    _table(chat, rows)
-    missing = ", ".join(finding.preset.id for finding in findings if finding.state == "missing")
-    if missing:
-        chat.say(Span(one_line(f"not installed: {missing}", chat.width - 1), "dim"))
+    found = [finding for finding in findings if finding.state != "missing"]
+    _table(chat, [(finding.preset.id, describe_state(finding)) for finding in found])
+    if missing := ", ".join(finding.preset.id for finding in findings if finding.state == "missing"):
+        for line in wrapped(f"not installed: {missing}", chat.width - 1):
+            chat.say(Span(line, "dim"))
     chat.say(Span("To talk to another agent: dragoman chat -a NAME", "dim"))
 
 

@@ -38,6 +38,8 @@ from dragoman.cli.command import (
 )
 from dragoman.cli.options import (
     agent_filter,
+    complete_access,
+    complete_session,
     env_option,
     filter_sessions,
     json_option,
@@ -215,7 +217,7 @@ def _print_card(entry: Listed, room: int, now: float) -> None:
 
 
 @click.command(epilog=DELETE_EPILOG)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_session)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @async_command
 async def delete(*, ids: Sequence[str], yes: bool) -> int:
@@ -250,7 +252,7 @@ def _is_confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
 
 
 @click.command(epilog=RENAME_EPILOG)
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete_session)
 @click.argument("title", nargs=-1)
 @async_command
 async def rename(*, session: str, title: Sequence[str]) -> None:
@@ -275,9 +277,14 @@ async def rename(*, session: str, title: Sequence[str]) -> None:
 
 
 @click.command(epilog=RESUME_EPILOG)
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete_session)
 @click.argument("prompt", nargs=-1)
-@click.option("--access", metavar="LEVEL", help="What the agent may do without asking. [default: as before]")
+@click.option(
+    "--access",
+    metavar="LEVEL",
+    shell_complete=complete_access,
+    help="What the agent may do without asking. [default: as before]",
+)
 @env_option
 @sync_command
 def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequence[str]) -> int:

@@ -25,7 +25,7 @@ from dragoman.cli.command import (
     state_of,
     when,
 )
-from dragoman.cli.options import Number
+from dragoman.cli.options import Number, complete_session
 from dragoman.cli.output import LOG_WIDTH, STDOUT, Outbox, terminal_width
 from dragoman.cli.render import NO, YES, Renderer
 from dragoman.cli.screen import (
@@ -70,7 +70,7 @@ class _OneStream(Outbox):
 
 
 @click.command(epilog=SHOW_EPILOG)
-@click.argument("session", metavar="[ID]", required=False)
+@click.argument("session", metavar="[ID]", required=False, shell_complete=complete_session)
 @click.option("--last", metavar="N", type=Number(1), help="Only the last N runs.")
 @click.option("--thoughts/--no-thoughts", default=None, help="Show the agent's thoughts. [default: on a terminal]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line, as `dragoman run --json`.")
@@ -438,7 +438,7 @@ _SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".markdown
 
 
 @click.command(epilog=EXPORT_EPILOG)
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete_session)
 @click.option(
     "--format",
     "format_",
