@@ -206,9 +206,7 @@ class RequestTimeout(DragomanError):
 class AgentCrashed(DragomanError):
     """The agent's process ended while it was needed."""
 
-    default_guidance = (
-        "The agent's last lines, if any, say why. Resume the session; if the agent can load sessions, nothing is lost."
-    )
+    default_guidance = "Resume the session to go on; an agent that can load sessions loses nothing of it."
 
     def __init__(
         self, message: str, *, exit_code: int | None = None, stderr: str = "", guidance: str | None = None

@@ -271,6 +271,6 @@ def test_the_comparison_keeps_every_figure_in_a_narrow_terminal(monkeypatch: pyt
     assert terminal.getvalue().splitlines() == [
         "demo",
         "  ok 1/1, wrong 0, errors 0,",
-        "  rounds 1.0, calls 0, tokens -,",
-        "  cost -, time 0.5 s",
+        "  rounds 1.0, calls 0, tokens —,",
+        "  cost —, time 0.5 s",
     ]

@@ -89,11 +89,11 @@ def test_a_journal_can_be_moved_to_another_home(stored: Cli, tmp_path: Path) -> 
     home = {"DRAGOMAN_HOME": str(tmp_path / "new" / "home")}
     done = stored("journal", "import", "--trust", "all.jsonl", env=home)
     assert done.code == 0
-    assert done.out.startswith("Imported 3 sessions of ")
+    assert done.out.startswith("Imported 3 sessions, ")
     for command in (("sessions", "list", "--json"), ("sessions", "show", "s2"), ("sessions", "show", "s2", "--json")):
         assert stored(*command, env=home).out == stored(*command).out
     done = stored("journal", "import", "--trust", "all.jsonl", env=home)
-    assert done.out == "Imported 0 sessions of 0 frames.\n"
+    assert done.out == "Nothing new was imported.\n"
     assert done.err.count("Skipped s") == 3
 
 
@@ -101,7 +101,7 @@ def test_a_deleted_session_is_not_imported_again(stored: Cli) -> None:
     exported = stored("journal", "export").raw_out
     assert stored("sessions", "delete", "--yes", "s2").code == 0
     done = stored("journal", "import", "-", stdin=exported)
-    assert done.out == "Imported 0 sessions of 0 frames.\n"
+    assert done.out == "Nothing new was imported.\n"
     assert ids(stored) == {"s1", "s3"}
 
 

@@ -119,7 +119,8 @@ def test_several_methods_are_listed_without_a_terminal(cli: Cli, agent: Agent) -
 def test_a_method_is_chosen_by_number(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(TERMINAL, BROWSER))
     shown = without_looks(terminal.until(b"Your choice (1-2): ").decode()).replace("\r\n", "\n")
-    assert "Login methods of python3:\n  1  Here\n  2  In the browser  opens a page\n" in shown
+    program = Path(sys.executable).name
+    assert f"Login methods of {program}:\n  1  Here\n  2  In the browser  opens a page\n" in shown
     terminal.type(b"3\n")
     terminal.until(b"Please type a number from 1 to 2.")
     terminal.type(b"2\n")

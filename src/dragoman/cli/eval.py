@@ -15,11 +15,11 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.command import note, print_error
+from dragoman.cli.command import NOT_REPORTED, note, print_error
 from dragoman.cli.exits import Interrupts
 from dragoman.cli.options import FILE, Number, parse_pair, split_command
 from dragoman.cli.progress import is_drawable, stderr_console
-from dragoman.cli.text import columns, one_line, plain, truncate
+from dragoman.cli.text import columns, money, one_line, plain, truncate
 from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
@@ -309,14 +309,14 @@ def _figures(summary: Summary) -> tuple[str, ...]:
         _or_dash(summary.rounds, "{:.1f}"),
         str(summary.tool_calls),
         _or_dash(summary.tokens, "{:,}"),
-        _or_dash(summary.cost, "{:.4f} " + (summary.currency or "")),
+        money(summary.cost, summary.currency or "") if summary.cost is not None else NOT_REPORTED,
         _or_dash(summary.seconds, "{:.1f} s"),
     )
 
 
 def _or_dash(value: float | None, form: str) -> str:
     """Format a figure; one that was not reported is a dash, not a zero."""
-    return "-" if value is None else form.format(value)
+    return NOT_REPORTED if value is None else form.format(value)
 
 
 # Of an outcome in a log: some errors are long. The file of outcomes has all of it.

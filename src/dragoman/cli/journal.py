@@ -68,9 +68,9 @@ Frames stay the same, byte for byte. To free the space, run
 `dragoman journal vacuum`."""
 
 
-@click.group(epilog=EPILOG, short_help="Verify, rebuild, export, import or compact the journal.")
+@click.group(epilog=EPILOG, short_help="Verify, rebuild, export, import or compress the journal.")
 def journal() -> None:
-    """Verify, rebuild, export, import or compact the journal of all sessions."""
+    """Verify, rebuild, export, import or compress the journal of all sessions."""
 
 
 _STDIN: Final = "-"
@@ -114,7 +114,8 @@ async def rebuild(*, ids: Sequence[str]) -> None:
         with Progress("rebuilding", len(chosen), unit="sessions") as progress:
             for session_id in progress.each(chosen):
                 await maintenance.rebuild(journal, [session_id])
-    click.echo(f"Rebuilt the rows of {count(len(chosen), 'session')}.")
+        existing = {session.id for session in await journal.sessions()}.intersection(chosen)  # not those deleted
+    click.echo(f"Rebuilt the rows of {count(len(existing), 'session')}.")
 
 
 @journal.command(epilog=EXPORT_EPILOG, short_help="Export the journal as JSON Lines.")
@@ -161,7 +162,8 @@ async def import_(*, files: Sequence[str], agent: str, trusted: bool) -> None:
         with Progress("building rows of", len(sessions), unit="sessions") as progress:
             for session_id in progress.each(sessions):
                 await maintenance.rebuild(journal, [session_id])
-    click.echo(f"Imported {count(len(sessions), 'session')} of {frames:,} frames.")
+    counted = f"{count(len(sessions), 'session')}, {count(frames, 'frame')}"
+    click.echo(f"Imported {counted}." if sessions else "Nothing new was imported.")
     for session_id, reason in skipped:
         note(f"Skipped {session_id}: {reason}.")
 

@@ -183,10 +183,13 @@ def context_part(usage: rows.Usage) -> str:
 
 def cost_part(usage: rows.Usage) -> str:
     """Format the cost; empty where it was not reported."""
-    if usage.cost is None:
-        return ""
-    amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
-    return f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}"
+    return money(usage.cost.amount, usage.cost.currency) if usage.cost is not None else ""
+
+
+def money(amount: float, currency: str) -> str:
+    """Format an amount; a small one with more digits."""
+    digits = 2 if amount >= 1 or not amount else 4
+    return f"{amount:.{digits}f} {one_line(currency, 8)}".rstrip()
 
 
 def _short(count: int) -> str:

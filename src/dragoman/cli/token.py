@@ -63,7 +63,7 @@ def token() -> None:
 def create(name: str, scope: str, home: str | None) -> None:
     """Create a token for a program and print it. Only its digest is stored: it cannot be shown again."""
     secret, made = _tokens(home).create(name, cast("Scope", scope))
-    note(f"dragoman: the token {made.name!r} ({made.id}, {scope}) is shown only once:")
+    note(f"The token {made.name!r} ({made.id}, {scope}) is shown only once:")
     click.echo(secret)
 
 
@@ -77,7 +77,7 @@ def list_(as_json: bool, home: str | None) -> None:
     if as_json:
         return print_json([_record(token) for token in tokens])
     if not tokens:
-        return note("dragoman: there are no tokens. Create one: dragoman token create NAME")
+        return note("There are no tokens. Create one: dragoman token create NAME")
     table = Table()
     for heading in ("id", "name", "scope", "for", "created", "last used"):
         table.add_column(heading, shrinks=heading == "name")
@@ -98,7 +98,7 @@ def revoke(ids: tuple[str, ...], home: str | None) -> None:
     tokens = _tokens(home)
     for token in [_find(tokens, token_id) for token_id in ids]:
         tokens.revoke(token.id)
-        note(f"dragoman: {token.name!r} ({token.id}) is revoked")
+        note(f"{token.name!r} ({token.id}) is revoked.")
 
 
 @token.command(epilog=LINK_EPILOG, short_help="Print a new link to the running server.")

@@ -166,7 +166,8 @@ async def import_lines(
             frame = base64.b64decode(read.bytes, validate=True) if read.bytes is not None else None
         except (*DECODE_ERRORS, binascii.Error) as error:
             await importing.flush()
-            raise InputError(f"line {number} cannot be imported: {error}; the lines before it were imported") from error
+            before = "; the lines before it were imported" if number > 1 else ""
+            raise InputError(f"line {number} cannot be imported: {error}{before}") from error
         importing.add(read, frame)
         if len(importing.entries) >= PAGE_ENTRIES:
             await importing.flush()

@@ -123,6 +123,10 @@ def _longest_backticks(text: str) -> int:
     return longest
 
 
+# What a file is, and some endings of its name.
+_FAMILIES = {"image": "an image (.png, .jpg, .gif, .webp, …)", "audio": "audio (.wav, .mp3, .ogg, …)"}
+
+
 def _media(source: Path | str | bytes, mime_type: str | None, family: str) -> tuple[str, str]:
     if isinstance(source, bytes):
         if mime_type is None:
@@ -132,7 +136,7 @@ def _media(source: Path | str | bytes, mime_type: str | None, family: str) -> tu
     kind = mime_type or mimetypes.guess_type(path.name)[0]
     if kind is None or not kind.startswith(f"{family}/"):
         raise InputError(
-            f"{path} does not look like {family} by its name",
+            f"{path} is not {_FAMILIES[family]}, judging by its name",
             guidance=f"Give it the ending of its format, or in Python its mime_type ('{family}/…').",
         )
     return base64.b64encode(_read_bytes(path)).decode(), kind

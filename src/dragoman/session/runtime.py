@@ -181,7 +181,7 @@ class AgentRuntime:
             if error.category != "protocol":
                 raise
             raise ProtocolError(
-                f"{self.spec.name} did not shake hands: {error}",
+                f"{self.spec.name} does not speak ACP: {error}",
                 guidance="Check that this command starts the agent in its ACP mode (often `acp` or `--acp`).",
             ) from error
         answer = _decode("initialize", raw, acp.InitializeResponse)
