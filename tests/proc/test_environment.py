@@ -112,6 +112,17 @@ def test_a_folder_that_looks_like_a_repository_runs_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_folder_that_looks_like_a_repository_is_none(tmp_path: Path) -> None:
+    """Other settings than the one for a program that watches files name programs, too."""
+    plant_repository(tmp_path / "planted", tmp_path / "trace")
+    usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = ["git", "rev-parse", "--git-dir"]
+    for env, is_taken in ((usual, True), (agent_environment(usual, {}), False)):
+        done = subprocess.run(command, cwd=tmp_path / "planted", env=env, check=False, capture_output=True)
+        assert (done.returncode == 0) == is_taken
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_repository_of_somebody_else_runs_no_program_to_watch_its_files(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
