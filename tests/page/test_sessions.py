@@ -25,6 +25,7 @@ def test_requests_are_first_in_the_list_and_are_answered_in_the_tray(person: Per
     expect(person.sessions.get_by_role("region", name="Needs you")).to_have_count(0)
     person.sessions.get_by_role("link").first.click()
     expect(person.conversation).to_contain_text("README")
+    person.is_ready()
     assert "one more line" in (person.server.workspace / "README").read_text()
 
 
