@@ -52,6 +52,8 @@ def test_a_file_that_only_the_input_names_is_the_file(workspace: Workspace, kind
     assert effects(named, workspace) == [f"{does} a.txt"]
     both = wants(kind, raw_input={"edits": [{"file_path": "a.txt"}, {"file_path": "/etc/passwd"}]})
     assert sorted(effects(both, workspace)) == [f"{does} /etc/passwd", f"{does} a.txt"]
+    copied = wants(kind, raw_input={"path": "a.txt", "to": "/etc/passwd"})
+    assert sorted(effects(copied, workspace)) == [f"{does} /etc/passwd", f"{does} a.txt"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_the_text_of_a_file_does_not_make_its_name_doubtful(workspace: Workspace
 @pytest.mark.parametrize(
     "raw_input",
     [
-        {"path": "a.txt", "to": "/etc/passwd"},
+        {"path": "a.txt", "onto": "/etc/passwd"},
         {"path": "a.txt", "root": "../other"},
         {"path": "a.txt", "options": {"base": "~/other"}},
         {"path": "a.txt", "also": ["b.txt", "/etc/passwd"]},
