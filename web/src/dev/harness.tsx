@@ -32,7 +32,7 @@ const ANSWERS: Partial<{ [T in RequestType]: ResultOf[T] }> = {
     diffs: [{ type: "diff", path: "src/parse.py", old_text: "a\nb\n", new_text: "a\nc\nd\n" }],
     more: 0,
   },
-  "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], error: "" },
+  "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], only_files: [], error: "" },
   "permission.answer": { accepted: true },
   "question.answer": { accepted: true },
   "files.list": { cwd: "/home/ada/api", paths: ["src/parse.py", "src/lex.py", "tests/test_parse.py"], complete: true },

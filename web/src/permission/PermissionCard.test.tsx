@@ -22,7 +22,7 @@ async function card(
   given: Partial<Permission> = {},
   bridge = new FakeBridge({
     "permission.answer": { accepted: true },
-    "policy.preview": { rules: ["allow execute rm *"], error: "" },
+    "policy.preview": { rules: ["allow execute rm *"], only_files: [], error: "" },
   }),
   scope: Scope = "admin",
 ) {
@@ -143,7 +143,10 @@ test("an always can be narrowed to the file, and the agent is then told once", a
 });
 
 test("where no rule can be made, why is said and nothing can be saved", async () => {
-  await card({}, new FakeBridge({ "policy.preview": { rules: [], error: "This is too wide for a rule." } }));
+  await card(
+    {},
+    new FakeBridge({ "policy.preview": { rules: [], only_files: [], error: "This is too wide for a rule." } }),
+  );
   await drawn.press("4 Always in this workspace…");
   expect(drawn.container.textContent).toContain("This is too wide for a rule.");
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);

@@ -231,7 +231,7 @@ function usePreview(
     let isCurrent = true;
     void bridge
       .request("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
-      .catch((error: Error): RulePreview => ({ rules: [], error: error.message }))
+      .catch((error: Error): RulePreview => ({ rules: [], only_files: [], error: error.message }))
       .then((preview) => {
         if (isCurrent) setLoaded({ answer, preview });
       });
