@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import select
 import signal
 import sys
 import time
@@ -211,15 +212,48 @@ def confirm(question: str, *, action: str, details: Iterable[str] = ()) -> bool:
         )
     for line in details:
         click.echo(line, err=True)
-    # An event loop would only note a Ctrl-C, and the question would go on waiting.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return click.confirm(question, err=True)
-    except click.Abort:
+        with _interruptible_lines() as read_line:
+            while True:
+                click.echo(f"{question} [y/N]: ", nl=False, err=True)
+                answer = read_line().lower()
+                if answer in ("y", "yes"):
+                    return True
+                if answer in ("", "n", "no"):
+                    return False
+                click.echo("Answer y or n.", err=True)
+    except (KeyboardInterrupt, EOFError):
         click.echo(err=True)  # ends the line of the question
-        raise
+        raise click.Abort from None
+
+
+@contextmanager
+def _interruptible_lines() -> Iterator[Callable[[], str]]:
+    """Return a function that reads a line from the terminal. Meanwhile, Ctrl-C raises KeyboardInterrupt.
+
+    An event loop would only note a Ctrl-C, and `input` would not notice one that comes just before it reads. A byte in
+    a pipe is not missed.
+    """
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    wakeup = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+    def read_line() -> str:
+        while STDIN not in select.select([STDIN, woken], [], [])[0]:
+            os.read(woken, 1)  # of a signal that interrupts nothing
+        line = os.read(STDIN, 4096)  # the terminal hands over a line at a time
+        if not line:
+            raise EOFError
+        return line.decode(errors="replace").strip()
+
+    try:
+        yield read_line
     finally:
+        signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGINT, handler)
+        os.close(woken)
+        os.close(waker)
 
 
 def styled(text: str, **look: bool | str) -> str:
