@@ -479,6 +479,16 @@ async def test_a_budget_on_a_figure_that_is_never_reported_fails_with_that_reaso
         await evaluated(ScriptedAgent(), budget=budget)
 
 
+async def test_a_context_that_is_reported_with_the_end_of_a_run_counts_for_the_budget_of_tokens() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("done")
+        turn.agent.update(turn.session_id, "usage_update", used=1465, size=128_000)  # read in one piece with the answer
+        return {"stopReason": "end_turn"}
+
+    with pytest.raises(BudgetExceeded, match="1,465 tokens of 10"):
+        await evaluated(script, budget=Budget(tokens=10))
+
+
 async def test_a_cost_in_another_currency_is_no_cost_in_dollars() -> None:
     async def script(turn: Turn) -> None:
         await turn.update("usage_update", used=1, size=2, cost={"amount": 3, "currency": "EUR"})

@@ -204,7 +204,9 @@ class Rounds:
         if failure is not None and not (handed_over and isinstance(failure, _BENIGN)):
             raise failure
         if (unknown := self._spending.not_reported(self.session.agent_name)) is not None:
-            raise unknown
+            # An agent may report the size of its context alone, and that at the very end of a run.
+            used_up = self._spending.used_up()
+            raise unknown if used_up is None else self._spending.exceeded(used_up)
         return result
 
     def begin(self, prompt: Input, *, when_busy: Literal["queue", "raise"] = "queue") -> Run:
