@@ -89,9 +89,13 @@ async def follow(connection: ClientConnection, session_id: str) -> None:
         pass
 
 
-async def hear(connection: ClientConnection) -> tuple[float, str, list[float]]:
-    """Return when the run ended, the received texts, and the age of each time stamp when it arrived."""
+async def hear(connection: ClientConnection, session_id: str) -> tuple[float, str, list[float]]:
+    """Return when all was received, the texts, and the age of each time stamp when it arrived.
+
+    Of a message that is long when it is first sent, the rest is asked for.
+    """
     texts: dict[str, list[str]] = {}
+    shortened: set[str] = set()
     ages: list[float] = []
     over = False
     while not over:
@@ -105,14 +109,24 @@ async def hear(connection: ClientConnection) -> tuple[float, str, list[float]]:
                     ages += [(now - int(stamp)) / 1e9 for stamp in change["text"].split()]
             elif row["table"] == "messages" and row["kind"] == "assistant":
                 texts[row["id"]] = [row["text"]]
+                (shortened.add if row["shortened"] else shortened.discard)(row["id"])
             elif row["table"] == "runs":
                 over = row["status"] != "running"
+            if change.get("shortened"):
+                shortened.add(change["message_id"])
+    for row_id in shortened:
+        is_cut = True
+        while is_cut:
+            place = {"table": "messages", "row_id": row_id, "offset": sum(map(len, texts[row_id]))}
+            row = (await ask(connection, "session.row", session_id=session_id, **place))["row"]
+            texts[row_id].append(row["text"])
+            is_cut = row["shortened"]
     return time.perf_counter(), "".join(part for parts in texts.values() for part in parts), ages
 
 
 async def prompted(steering: ClientConnection, followers: list[ClientConnection], session_id: str, text: str) -> Any:
     started = time.perf_counter()
-    heard = asyncio.gather(*(hear(follower) for follower in followers))
+    heard = asyncio.gather(*(hear(follower, session_id) for follower in followers))
     await ask(steering, "session.prompt", session_id=session_id, text=text)
     return started, await heard
 

@@ -61,7 +61,7 @@ async def _tick(
     """Return the age of each update when it arrived, in seconds."""
     ages: list[float] = []
     while not (ages and over.is_set()):
-        heard = asyncio.ensure_future(hear(follower))
+        heard = asyncio.ensure_future(hear(follower, session_id))
         await ask(steering, "session.prompt", session_id=session_id, text=f"tick {TICKS_PER_RUN} 1")
         ages += (await heard)[2]
     return ages
