@@ -14,6 +14,7 @@ import pytest
 
 from dragoman.config import Access
 from dragoman.host.host import Host
+from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.rulebook import Rulebook, RuleSources
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.host.terminal.terminals import Terminals
@@ -144,3 +145,16 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 @pytest.fixture
 def commands(make: Make) -> Commands:
     return make()
+
+
+def requested(line: str) -> PermissionRequest:
+    """Return an agent's request to run a command line."""
+    return PermissionRequest(
+        session_id="s",
+        tool_call_id="t",
+        title="t",
+        kind="execute",
+        options=(),
+        command=line,
+        raw_input={"command": line},
+    )

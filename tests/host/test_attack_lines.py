@@ -14,10 +14,11 @@ import pytest
 
 from attempts import Attempts
 from dragoman.config import Access
-from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.workspace import Workspace
+
+from .conftest import requested
 
 HERE = Path(__file__).parent
 
@@ -35,18 +36,6 @@ def lines_of(table: dict[str, Any]) -> list[str]:
 
 def allowed(policy: Policy, lines: list[str], workspace: Workspace) -> list[str]:
     return [line for line in lines if policy.judge(requested(line), workspace).decision == "allow"]
-
-
-def requested(line: str) -> PermissionRequest:
-    return PermissionRequest(
-        session_id="s",
-        tool_call_id="t",
-        title="t",
-        kind="execute",
-        options=(),
-        command=line,
-        raw_input={"command": line},
-    )
 
 
 def expect_inherent(found: list[str], inherent: list[dict[str, Any]], attempts: Attempts) -> None:

@@ -24,7 +24,6 @@ from pathlib import Path
 import pytest
 
 from attempts import Attempts
-from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.shell import reader
@@ -32,6 +31,8 @@ from dragoman.host.shell.grammar import SimpleCommand, commands_in
 from dragoman.host.shell.programs import ProgramUse
 from dragoman.proc.environment import agent_environment
 from dragoman.workspace import Workspace
+
+from .conftest import requested
 
 LINES = int(os.environ.get("DRAGOMAN_LINES", "3000"))
 SEED = int(os.environ.get("DRAGOMAN_SEED", "0"))
@@ -364,18 +365,6 @@ class Cage:
             if not self.is_untouched():
                 found += self._bisected(shell, part)
         return found or [(shell, "\n".join(lines))]
-
-
-def requested(line: str) -> PermissionRequest:
-    return PermissionRequest(
-        session_id="s",
-        tool_call_id="t",
-        title="t",
-        kind="execute",
-        options=(),
-        command=line,
-        raw_input={"command": line},
-    )
 
 
 @pytest.fixture

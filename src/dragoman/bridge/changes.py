@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from dragoman.bridge.rows import diff_item, position_of, row_model
-from dragoman.journal.rows import SessionRows
+from dragoman.bridge.rows import diff_item, row_model
+from dragoman.journal.rows import SessionRows, row_position
 from dragoman.protocol.models import DiffItem, Terminal
 from dragoman.protocol.results import ChangedFile, ChangesSummary, FileDiffs, RunChanges
 from dragoman.record import rows
@@ -130,18 +130,18 @@ def _changes(session_rows: SessionRows) -> list[_Change]:
     calls = {call.id: call for call in session_rows.tool_calls}
     for call in session_rows.tool_calls:
         if call.status == "completed":
-            position = position_of(call.id)
+            position = row_position(call.id)
             changes += [_Change(position, call.run_id, item) for item in call.content if isinstance(item, acp.Diff)]
     for file_call in session_rows.file_calls:
         if file_call.diff is not None and file_call.status == "done":
-            changes.append(_Change(position_of(file_call.id), file_call.run_id, file_call.diff))
+            changes.append(_Change(row_position(file_call.id), file_call.run_id, file_call.diff))
     # Some agents send a diff with their permission request, and none with the tool call that then makes the change.
     reported = {(change.run_id, change.diff.path): change.position for change in sorted(changes, key=_position)}
     for permission in session_rows.permissions:
         permitted = calls.get(permission.tool_call_row or "")
         if permitted is None or permitted.status != "completed" or not _is_allowed(permission):
             continue
-        position = position_of(permitted.id)
+        position = row_position(permitted.id)
         changes += [
             _Change(position, permitted.run_id, item)
             for item in permission.content

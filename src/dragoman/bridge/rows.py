@@ -53,12 +53,6 @@ _MODELS: Final[dict[type[Any], type[Any]]] = {
 _TABLES: Final[dict[type[Any], str]] = {model: str(model.__struct_config__.tag) for model in _MODELS.values()}
 
 
-def position_of(row_id: str) -> int:
-    """The position of the frame that a row began with: row ids end with it."""
-    _, _, digits = row_id.rpartition("-")
-    return int(digits) if digits.isdecimal() else 0
-
-
 # -- nested ACP values
 
 
@@ -253,7 +247,7 @@ def _row_model(row: stored.Row, budget: _Budget, attachments: _Budget) -> models
         if row.error is not None and row.error.message:
             values["reason"] = row.error.message
     else:
-        values["position"] = position_of(values["id"])
+        values["position"] = stored.row_position(values["id"])
     if budget.exceeded or attachments.exceeded:
         values["shortened"] = True
     made: models.Row = model(**values)
@@ -330,7 +324,7 @@ def newest_rows(
         session_rows.questions,
         session_rows.notices,
     ):
-        ordered.extend((position_of(row.id), row) for row in table)
+        ordered.extend((stored.row_position(row.id), row) for row in table)
     if before is not None:
         ordered = [item for item in ordered if item[0] < before]
     ordered.sort(key=lambda item: item[0])
