@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import pytest
@@ -104,6 +105,34 @@ async def test_nothing_is_delivered_before_it_is_stored() -> None:
         assert not run.done
         journal.released.set()
         assert (await run).text == "told when kept"
+
+
+async def test_a_cancelled_run_is_over_when_the_ends_of_its_commands_are_stored(tmp_path: Path) -> None:
+    journal = StallingJournal("_dragoman/terminal_exited")
+
+    async def script(turn: Turn) -> None:
+        params = {"sessionId": turn.session_id, "command": "sleep", "args": ["60"]}
+        await turn.agent.request("terminal/create", params)
+        await turn.cancelled.wait()
+
+    heard: list[str] = []
+    settings: dict[str, Any] = {"workspace": Workspace(tmp_path), "access": "full"}
+    async with journaled_session(script, journal, **settings) as session:
+        run = session.run("go")
+        async for event in run:
+            heard.append(event.type)
+            if isinstance(event, events.TerminalStarted):
+                cancelling = asyncio.create_task(run.cancel())
+                await journal.reached.wait()
+                terminal = session.terminal(event.terminal_id)
+                assert terminal is not None
+                await terminal.end()
+                for _ in range(20):
+                    await asyncio.sleep(0)  # whatever else waited for the end of the command has its turn
+                assert not run.done
+                journal.released.set()
+                await cancelling
+    assert heard[-2:] == ["terminal.exited", "run.completed"]
 
 
 async def test_nothing_is_written_to_the_agent_before_it_is_committed() -> None:

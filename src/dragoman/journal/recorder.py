@@ -261,6 +261,7 @@ class _Batch:
     def __init__(self) -> None:
         self.frames: list[RecordedFrame] = []
         self.size_bytes = 0
+        self.done = asyncio.Event()  # handed to the listeners, or not to be
 
 
 class ConnectionRecorder:
@@ -288,6 +289,7 @@ class ConnectionRecorder:
         self._epochs: dict[str, int] = {}
         self._touched: dict[str, SessionRecord] = {}
         self._batch = _Batch()
+        self._last_batch: _Batch | None = None  # the last one that was taken to be committed
         self._committing: tuple[_Batch, Sequence[RowChanges]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._error: JournalError | None = None
@@ -382,6 +384,12 @@ class ConnectionRecorder:
                 raise self._error
         return self.cursor
 
+    async def handed_on(self) -> None:
+        """Return when the listeners have all that was added so far, or the journal has failed."""
+        batch = self._batch if self._batch.frames else self._last_batch
+        if batch is not None and self._error is None:
+            await batch.done.wait()
+
     async def _commit_all(self) -> None:
         try:
             while self._committing is not None or self._batch.frames:
@@ -394,16 +402,21 @@ class ConnectionRecorder:
                 if self._listeners:
                     await self._scheduler.acquire(batch.size_bytes)
                     self._notify(batch)
+                batch.done.set()
         except JournalError as error:
             # The batch stays: its frames are the next ones of this connection, and may still be written.
             logger.warning("nothing more of connection %s is recorded: %s", self._connection_id, error)
             self._error = error
             self._room.set()
+            for waited in (self._last_batch, self._batch):
+                if waited is not None:
+                    waited.done.set()
         finally:
             self._task = None
 
     def _take_batch(self) -> tuple[_Batch, Sequence[RowChanges]]:
-        batch, self._batch = self._batch, _Batch()
+        batch = self._last_batch = self._batch
+        self._batch = _Batch()
         touched, self._touched = self._touched, {}
         self._room.set()
         return batch, [record.take() for record in touched.values()]

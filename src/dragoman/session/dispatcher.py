@@ -130,6 +130,11 @@ class SessionDispatcher:
         origin: Origin = "replay" if is_replayed else _ORIGINS[direction]
         self._recorder.add(origin, message, at, self._session_id, context)
 
+    async def handed_on(self) -> None:
+        """Return when the events of all that was recorded so far were emitted; a journal may still be writing it."""
+        if self._recorder is not None:
+            await self._recorder.handed_on()
+
     # -- events
 
     def on_committed(self, frame: RecordedFrame) -> None:

@@ -278,6 +278,7 @@ class RunQueue:
         try:
             async with timeout(self._runtime.clock, self._runtime.limits.cancel_timeout):
                 await self._host.end_run_terminals()
+                await self._dispatcher.handed_on()  # the ends of the commands come before the end of the run
         except TimeoutError:
             logger.warning("session %s: a command of the run %s could not be ended", self._session.id, run.id)
         finally:
