@@ -28,7 +28,7 @@ from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.shell import reader
 from dragoman.host.shell.grammar import SimpleCommand, commands_in
-from dragoman.host.shell.programs import ProgramUse
+from dragoman.host.shell.wrappers import ProgramUse
 from dragoman.proc.environment import agent_environment
 from dragoman.workspace import Workspace
 

@@ -12,11 +12,11 @@ import pytest
 from dragoman.errors import INVALID_REQUEST
 from dragoman.host.permission import PermissionRequest, answer_later
 from dragoman.host.permission_service import MAX_ANNOUNCED
-from dragoman.host.policy.effects import MAX_PATHS
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.policy.rules import PolicyRule
+from dragoman.host.policy.tool_input import MAX_PATHS
 from dragoman.host.question.form import MAX_SCHEMA_BYTES, read_form
 from dragoman.host.requests import Requests
 from dragoman.host.terminal import terminal, terminals

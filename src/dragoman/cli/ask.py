@@ -18,8 +18,8 @@ from dragoman.cli.output import chosen_index, forget_typed, read_line
 from dragoman.cli.screen import Floor, Screen, Span, Style
 from dragoman.cli.text import columns, exact, one_line
 from dragoman.host.permission import Option, PermissionAnswer, PermissionRequest
-from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
 from dragoman.host.policy.remembered import DerivedRules
+from dragoman.host.policy.tool_input import command_environment, mentioned_paths, working_folder
 from dragoman.record.diffs import changed_lines, describe_changes
 
 # Lines of each diff, command and input that are shown at first. The rest is counted, never left out in silence.

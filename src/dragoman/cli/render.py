@@ -16,7 +16,7 @@ import msgspec
 from dragoman.cli.screen import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import columns, duration, exact, one_line, plain, size, truncate, usage_parts, wrapped
 from dragoman.host.requests import command_of
-from dragoman.host.shell.programs import unwrap_shell
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.record import events, rows
 from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.record.notes import Difference

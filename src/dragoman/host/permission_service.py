@@ -35,12 +35,12 @@ from dragoman.host.permission import (
     answer_later,
     answer_of,
 )
-from dragoman.host.policy.effects import working_folder
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import PolicyRule, Verdict
+from dragoman.host.policy.tool_input import working_folder
 from dragoman.host.refusals import denied, withdrawn
-from dragoman.host.shell.programs import unwrap_shell
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.record import notes
 from dragoman.wire.messages import Request, RequestId
 from dragoman.wire.vocabulary import PermissionOption, PermissionOptionKind

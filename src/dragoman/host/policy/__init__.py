@@ -1,5 +1,6 @@
 """The policy: rules that allow or deny what an agent asks for, or ask a person.
 
+tool_input  the paths, URLs, command line and folder in the input of a tool
 effects     all effects of a request (commands are read by `host.shell`)
 rules       one rule, how it is read from TOML, and the verdict of a policy
 globs       patterns of paths, commands, MCP tools, hosts and names

@@ -16,8 +16,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote
 
 import msgspec
@@ -25,31 +24,22 @@ import msgspec
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.globs import ResolvedPath, fold, host_of, mcp_of
 from dragoman.host.policy.rules import EffectKind
-from dragoman.host.requests import ARGUMENT_KEYS, COMMAND_KEYS, command_of
+from dragoman.host.policy.tool_input import (
+    MAX_PATHS,
+    command_environment,
+    command_line,
+    is_file_url,
+    mentioned_paths,
+    named_urls,
+    names_files,
+    working_folder,
+)
+from dragoman.host.requests import command_of
 from dragoman.workspace import OutsideWorkspace, Workspace
 from dragoman.workspace.paths import MAX_PATH_BYTES
 
 if TYPE_CHECKING:
     from dragoman.host.shell.reader import Script, ShellCommand
-
-# Keys of a tool's input whose values are paths, lower case and without underscores: by their ending, or as a whole.
-_FOLDER_ENDINGS: Final = ("dir", "dirs", "directory", "directories", "folder", "folders")
-_PATH_ENDINGS: Final = ("path", "paths", "file", "files", "filename", "filenames", *_FOLDER_ENDINGS)
-_PATH_KEYS: Final = frozenset({"source", "src", "from", "destination", "dest", "dst", "target", "to"})
-# Keys for the folder that a command runs in.
-_FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
-_ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
-# Keys for the text of a file, which may look like a path and is none, and for a text that names files of its own.
-_TEXT_ENDINGS: Final = ("content", "contents", "text", "string", "str", "before", "after", "description", "explanation")
-_PATCH_KEYS: Final = frozenset({"diff", "patch"})
-# A text that leads elsewhere, if it is taken as a path: absolute, upwards, or different for each user or system.
-_LEADS_ELSEWHERE: Final = re.compile(r"(/|~|\\|[A-Za-z]:[\\/]|[a-z+]+:/)[^\s*]*|([^\s*]*[/\\])?\.\.([/\\][^\s*]*)?")
-# The beginning of a path of which nobody knows what a tool makes: a variable, a drive, the scheme of a URL.
-_EXPANDED: Final = re.compile(r"[$%]|[A-Za-z][A-Za-z0-9+.-]*:")
-
-# Paths of one request that are resolved. Each costs system calls while other sessions wait, and nobody reads more of
-# them before approving. Of the rest we only know that they exist.
-MAX_PATHS: Final = 256
 
 # Kinds of requests whose input may name files at any depth: `{"edits": [{"path": …}]}`.
 _FILE_KINDS: Final = frozenset({"read", "edit", "delete", "move", "search"})
@@ -172,12 +162,12 @@ def analyze(request: PermissionRequest, workspace: Workspace) -> tuple[Effect, .
         effects += _command_effects(request, workspace, all_paths)
     if request.diffs or request.kind in ("edit", "delete", "move"):
         effects += _file_effects("write", all_paths, request)
-    if request.kind == "fetch" or _urls(request.raw_input):
-        urls = _urls(request.raw_input)
+    if request.kind == "fetch" or named_urls(request.raw_input):
+        urls = named_urls(request.raw_input)
         hosts = dict.fromkeys(host_of(url) for url in urls) or {None: None}
         effects += (Effect("fetch", host=host, mentioned_paths=all_paths) for host in hosts)
         # A `file:` URL reads a file, whatever tool fetches it.
-        effects += (Effect("read", path=_file_url_path(url, workspace)) for url in urls[:MAX_PATHS] if _is_file(url))
+        effects += (Effect("read", path=_file_url_path(url, workspace)) for url in urls[:MAX_PATHS] if is_file_url(url))
     if tool is not None:
         effects.append(Effect("mcp", mcp=tool, mentioned_paths=all_paths))
     match request.kind:
@@ -223,50 +213,11 @@ def _file_effects(kind: EffectKind, paths: Sequence[ResolvedPath], request: Perm
     where relative paths lead.
     """
     effects = [Effect(kind, path=path) for path in paths]
-    if request.paths or _names_files(request.raw_input):
+    if request.paths or names_files(request.raw_input):
         return effects
     # An agent that has us write the file names it then.
     is_decided_later = request.files_through_us and request.kind == "edit" and not paths and request.command is None
     return [Effect(kind, decided_later=is_decided_later), *effects]
-
-
-def _names_files(raw_input: object) -> bool:
-    """Tell whether a tool's input names its files, and nothing in it makes that doubtful.
-
-    Doubtful are folders, from which other paths may be relative; paths that begin with a variable or a scheme, since
-    nobody knows what the tool makes of them; patches, which name files themselves; and other texts that are paths to
-    elsewhere.
-    """
-    if isinstance(raw_input, dict) and any(
-        value and _normalized(key) in _FOLDER_KEYS for key, value in raw_input.items()
-    ):
-        return False
-    paths = list(islice(mentioned_paths(raw_input, Path(), nested=True), MAX_PATHS))
-    files = list(islice(mentioned_paths(raw_input, Path(), nested=True, folders=False), MAX_PATHS))
-    if not files or len(files) != len(paths):
-        return False
-    return not any(_may_name_another_file(key, text) for key, text in _texts(raw_input))
-
-
-def _may_name_another_file(key: str, text: str) -> bool:
-    if key.endswith(_PATH_ENDINGS) or key in _PATH_KEYS:
-        return _EXPANDED.match(text.lstrip()) is not None
-    if key.endswith(_TEXT_ENDINGS):
-        return False
-    return key in _PATCH_KEYS or (len(text) <= MAX_PATH_BYTES and bool(_LEADS_ELSEWHERE.fullmatch(text.strip())))
-
-
-def _texts(raw_input: object) -> Iterator[tuple[str, str]]:
-    """Yield each text in a tool's input with its key."""
-    unvisited: list[tuple[str, object]] = [("", raw_input)]
-    while unvisited:
-        key, value = unvisited.pop()
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, dict):
-            unvisited += ((_normalized(name), each) for name, each in value.items())
-        elif isinstance(value, list):
-            unvisited += ((key, each) for each in value)
 
 
 # Paths
@@ -318,52 +269,6 @@ def _real(path: str) -> str | None:
         return None
 
 
-def mentioned_paths(raw_input: object, cwd: Path, *, nested: bool = False, folders: bool = True) -> Iterator[str]:
-    """Yield the paths in a tool's input, found by their keys, relative ones joined to `cwd`.
-
-    Without `folders`, those under keys that name a folder are left out.
-    """
-    unvisited = [raw_input]
-    while unvisited:
-        item = unvisited.pop()
-        if nested and isinstance(item, list):
-            unvisited += (each for each in item if isinstance(each, dict | list))
-        if not isinstance(item, dict):
-            continue
-        for key, value in item.items():
-            if nested and isinstance(value, dict | list):
-                unvisited.append(value)
-            name = _normalized(key)
-            if not (name.endswith(_PATH_ENDINGS) or name in _PATH_KEYS):
-                continue
-            if not folders and (name.endswith(_FOLDER_ENDINGS) or name in _FOLDER_KEYS):
-                continue
-            for path in value if isinstance(value, list) else [value]:
-                path = path.strip("\r\n") if isinstance(path, str) else ""  # as many tools do
-                if path and "\n" not in path:
-                    # We do not guess what a tool makes of `~`: left as it is, the path is outside.
-                    yield path if path.startswith("~") else os.path.join(cwd, path)
-
-
-def _normalized(key: object) -> str:
-    return str(key).lower().replace("_", "")
-
-
-def _urls(raw_input: object) -> list[str]:
-    if not isinstance(raw_input, dict):
-        return []
-    values = {_normalized(key): value for key, value in raw_input.items()}
-    candidates = [values.get("url"), *(urls if isinstance(urls := values.get("urls"), list) else ())]
-    # The URI of a resource may be anything (`memo://…`); only a file concerns us.
-    uris = [values.get("uri"), *(uris if isinstance(uris := values.get("uris"), list) else ())]
-    candidates += (uri for uri in uris if isinstance(uri, str) and _is_file(uri))
-    return [url for url in candidates if isinstance(url, str)]
-
-
-def _is_file(url: str) -> bool:
-    return url.strip().lower().startswith("file:")
-
-
 def _file_url_path(url: str, workspace: Workspace) -> ResolvedPath | None:
     """Return the file of a `file:` URL; None where that is ambiguous."""
     match = _FILE_URL.fullmatch(url.strip())
@@ -377,7 +282,7 @@ def _command_effects(
     request: PermissionRequest, workspace: Workspace, all_paths: tuple[ResolvedPath, ...]
 ) -> Iterator[Effect]:
     raw_input = request.raw_input if isinstance(request.raw_input, dict) else {}
-    line = _command_line(request.command, raw_input)
+    line = command_line(request.command, raw_input)
     folder = working_folder(raw_input, workspace.cwd)
     env = command_environment(raw_input)
     outside = folder is None or not workspace.contains(folder)
@@ -437,7 +342,8 @@ def _argument_effects(
 
     `folders` are those that it may run in, none where that is not known. `paths` limits how many are resolved.
     """
-    from dragoman.host.shell.programs import names_other_repositories, use_of_files
+    from dragoman.host.shell.arguments import names_other_repositories
+    from dragoman.host.shell.programs import use_of_files
 
     use = use_of_files(command.words) if command.words else "none"
     if use == "none":
@@ -479,7 +385,7 @@ def _argument_paths(command: ShellCommand) -> Iterator[tuple[str, str]]:
     for word in command.words[1:]:
         if (command.dynamic and _EXPANSION.search(word)) or (program, word) in _DELIMITERS:
             continue
-        if _is_file(word):
+        if is_file_url(word):
             yield word, unquote(word.strip()[5:]).removeprefix("//localhost").replace("//", "/", 1)
             continue
         for piece in dict.fromkeys(_pieces(word)):
@@ -513,30 +419,6 @@ def _read_script(line: str) -> Script:
     return read_script(line)
 
 
-def _command_line(command: str | None, raw_input: dict[str, Any]) -> str | None:
-    """Return the command line with any separate arguments; None where the two cannot be put together."""
-    separate = [raw_input[key] for key in ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])]
-    if len(_distinct_commands(raw_input)) > 1:
-        return None
-    if command is None or not separate:
-        return command
-    program = next((raw_input[key] for key in COMMAND_KEYS if raw_input.get(key)), command)
-    match [program if isinstance(program, list) else [program], *separate]:
-        case [list(first), list(rest)] if all(isinstance(word, str) for word in (*first, *rest)):
-            return shlex.join((*first, *rest))
-        case _:
-            return None
-
-
-def _distinct_commands(raw_input: dict[str, Any]) -> list[object]:
-    """List the commands that the input names: of two different ones, nobody can tell which one runs."""
-    commands: list[object] = []
-    for key in COMMAND_KEYS:
-        if raw_input.get(key) not in (None, "", [], *commands):
-            commands.append(raw_input[key])
-    return commands
-
-
 def _target_inside(command: ShellCommand, folder: str | None, workspace: Workspace) -> str | None:
     """Return the folder that a `cd` leads to; None unless that is certainly inside the workspace."""
     words = command.words
@@ -544,33 +426,6 @@ def _target_inside(command: ShellCommand, folder: str | None, workspace: Workspa
         return None
     target = os.path.normpath(os.path.join(folder, words[1]))
     return target if workspace.contains(target) else None
-
-
-def working_folder(raw_input: dict[str, Any], cwd: Path) -> str | None:
-    """Return the folder that a command with this input runs in; None where that is ambiguous."""
-    folders = [
-        value for key, value in raw_input.items() if _normalized(key) in _FOLDER_KEYS and value not in (None, "")
-    ]
-    match folders:
-        case []:
-            return str(cwd)
-        case [str(folder), *others] if not folder.startswith("~") and all(other == folder for other in others):
-            return os.path.join(cwd, folder)
-        case _:
-            return None
-
-
-def command_environment(raw_input: dict[str, Any]) -> tuple[str, ...]:
-    """Return the variables set for the whole command. A value of any form counts as something that is set."""
-    variables: list[str] = []
-    for key, value in raw_input.items():
-        if _normalized(key) not in _ENVIRONMENT_KEYS or not value:
-            continue
-        if isinstance(value, dict):
-            variables += (f"{name}={text}" for name, text in value.items())
-        else:
-            variables.append(f"{key}={value}")
-    return tuple(variables)
 
 
 def _redirection_path(target: str, folder: str | None, workspace: Workspace) -> ResolvedPath | None:

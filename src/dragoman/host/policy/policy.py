@@ -53,7 +53,7 @@ from dragoman.host.policy.globs import (
 )
 from dragoman.host.policy.guards import Guards, default_guards
 from dragoman.host.policy.rules import AGENT_KINDS, Decision, Layer, PolicyRule, Verdict
-from dragoman.host.shell.programs import unwrap_shell
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import Workspace
 
 _Matcher: TypeAlias = Callable[[PolicyRule, Effect, PermissionRequest, bool], Match]

@@ -27,7 +27,7 @@ from dragoman.host.policy.globs import ResolvedPath, escaped
 from dragoman.host.policy.guards import Guards
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.rules import PolicyRule
-from dragoman.host.shell.programs import unwrap_shell
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"

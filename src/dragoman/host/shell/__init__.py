@@ -2,10 +2,12 @@
 
 The steps, in order:
 
-words     quotes and expansions
-grammar   a strict reader of what common shells read alike: lists, pipes, groups, redirections, here-documents
-programs  the commands that a command runs by its arguments, and commands that run something unseen (`programs.toml`)
-reader    `read_script`: all of it for one line, checked by a second reader (tree-sitter)
+words      quotes and expansions
+grammar    a strict reader of what common shells read alike: lists, pipes, groups, redirections, here-documents
+programs   what is known of programs and their options, as data (`programs.toml`)
+arguments  arguments by which a program runs something unseen
+wrappers   programs that run another command line
+reader     `read_script`: all of it for one line, checked by a second reader (tree-sitter)
 
 `host/policy/effects.py` makes effects of the result, and `host/policy/policy.py` judges them.
 """

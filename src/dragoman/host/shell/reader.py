@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in, only_word
-from dragoman.host.shell.programs import InnerCommand, inspect_command
 from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, Word, deceptive
+from dragoman.host.shell.wrappers import InnerCommand, inspect_command
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
