@@ -197,3 +197,67 @@ async def test_each_session_hears_of_its_own_frames_until_it_is_removed() -> Non
     assert [frame.entry.n for frame in first] == [1]
     assert [frame.entry.n for frame in second] == [2]
     assert len(await all_entries(journal)) == 4
+
+
+async def second_recorder(journal: SlowJournal) -> ConnectionRecorder:
+    connection = Connection(id="c2", agent="demo", at=0.0)
+    await journal.register_connection(connection)
+    return ConnectionRecorder(journal, connection)
+
+
+async def begin_commit(recorder: ConnectionRecorder, text: str) -> None:
+    """Add a frame, and let its commit begin. The journal ends it when the test allows that."""
+    recorder.add("agent", chunk(text), 1.0, "s1")
+    await asyncio.sleep(0)
+
+
+async def test_a_read_without_frames_waits_for_the_commits_of_other_connections() -> None:
+    journal, committing = await begin([])
+    reading = await second_recorder(journal)
+    await reading.wait_for_turn()
+    await begin_commit(committing, "a")
+    turn = asyncio.create_task(reading.wait_for_turn())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not turn.done()
+    journal.allowed.release()
+    async with asyncio.timeout(20):
+        await turn
+    assert journal.batches == [1]
+
+
+async def test_a_read_with_frames_waits_for_no_other_connection() -> None:
+    journal, committing = await begin([])
+    reading = await second_recorder(journal)
+    await begin_commit(committing, "a")
+    reading.add("agent", chunk("b"), 1.0)
+    async with asyncio.timeout(20):
+        await reading.wait_for_turn()
+    assert journal.batches == []
+    for _ in range(2):
+        journal.allowed.release()
+    await committing.flush()
+    await reading.flush()
+
+
+async def test_nobody_waits_for_a_large_commit() -> None:
+    journal, committing = await begin([])
+    reading = await second_recorder(journal)
+    await begin_commit(committing, "a" * ROUND_BYTES)
+    async with asyncio.timeout(20):
+        await reading.wait_for_turn()
+    assert journal.batches == []
+    journal.allowed.release()
+    await committing.flush()
+
+
+async def test_a_commit_that_fails_ends_the_wait_for_it() -> None:
+    journal, committing = await begin([])
+    reading = await second_recorder(journal)
+    journal.failing = True
+    await begin_commit(committing, "a")
+    turn = asyncio.create_task(reading.wait_for_turn())
+    await asyncio.sleep(0)
+    journal.allowed.release()
+    async with asyncio.timeout(20):
+        await turn

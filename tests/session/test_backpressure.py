@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from dragoman.journal.recorder import scheduler_of_loop
+from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
+from dragoman.session.router import MAX_NOISE_LINES
 from dragoman.session.run import MAX_WAITING_EVENTS
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.testing.memory import config, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire import transport
+from hub.journaled import journaled_session
 
 TOTAL = 4 * MAX_WAITING_EVENTS
 
@@ -163,3 +167,34 @@ async def test_a_stalled_run_does_not_hold_up_closing() -> None:
         await stalled(fountain)
     assert run.done
     assert ALL.startswith(texts(session)[:1000])
+
+
+class NoisyFountain(Fountain):
+    """Pours lines that are no messages, once so many were recorded that these are not; each fills a pipe."""
+
+    def __init__(self) -> None:
+        super().__init__(total=20)
+        self.may_pour = asyncio.Event()
+
+    async def script(self, turn: Turn) -> None:
+        self.agent.raw(b"noise\n" * (MAX_NOISE_LINES + 1))
+        await turn.say("now")
+        await self.may_pour.wait()
+        for _ in range(self.total):
+            self.agent.raw(b"noise" * transport.HIGH_WATER_BYTES + b"\n")
+            await self.agent.connection.drain()
+            self.poured += 1
+
+
+async def test_lines_that_are_not_recorded_wait_while_another_connection_commits() -> None:
+    fountain = NoisyFountain()
+    async with MemoryJournal() as journal, journaled_session(fountain.agent, journal) as session:
+        run = session.run("go")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        with scheduler_of_loop().committing(1):
+            fountain.may_pour.set()
+            assert await stalled(fountain) < fountain.total
+        assert (await run).text == "now"
+        assert fountain.poured == fountain.total

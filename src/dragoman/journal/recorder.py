@@ -8,6 +8,10 @@ with twenty in a burst, all woken by the same commit, the event loop would do no
 `FairScheduler` handles a limited number of bytes in each iteration of the loop; later callers wait for the next
 iteration, first come, first served.
 
+A journal commits in a thread of its own, which has to share the interpreter with the loop. A connection whose reads
+bring nothing to record waits for no commit of its own, so it waits for those of the others: otherwise a flood of such
+lines would keep the loop busy, and every commit would take a hundred times as long.
+
 Frames of an agent are stored as they are, whatever they contain. Of frames that Dragoman sends, `redact` replaces
 secrets and long responses.
 """
@@ -20,6 +24,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -47,6 +52,7 @@ class FairScheduler:
         self._bytes_left = ROUND_BYTES
         self._waiters: deque[tuple[asyncio.Future[None], int]] = deque()
         self._is_round_scheduled = False
+        self._commits: set[asyncio.Future[None]] = set()  # those under way
 
     async def acquire(self, size: int) -> None:
         """Wait until `size` bytes may be handled. The last caller of a round may exceed what is left of it."""
@@ -71,6 +77,25 @@ class FairScheduler:
             if not future.done():  # otherwise the caller was cancelled
                 future.set_result(None)
                 self._count(size)
+
+    @contextmanager
+    def committing(self, size: int) -> Iterator[None]:
+        """Mark a commit of `size` bytes as under way. Nobody waits for a large one: it takes long by itself."""
+        if size > ROUND_BYTES:
+            yield
+            return
+        done = self._loop.create_future()
+        self._commits.add(done)
+        try:
+            yield
+        finally:
+            self._commits.discard(done)
+            done.set_result(None)
+
+    async def wait_for_commits(self) -> None:
+        """Return when all commits that are under way now have ended."""
+        if self._commits:
+            await asyncio.wait(tuple(self._commits))
 
 
 _schedulers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairScheduler]] = WeakKeyDictionary()
@@ -281,6 +306,7 @@ class ConnectionRecorder:
         self._connection = connection
         self._connection_id = connection.id
         self._frame_count = frame_count
+        self._frame_count_of_last_read = frame_count
         self._max_waiting_bytes = max_waiting_bytes
         self._scheduler = scheduler_of_loop()
         self._secrets = secrets
@@ -373,6 +399,16 @@ class ConnectionRecorder:
         if self._error is not None:
             raise self._error
 
+    async def wait_for_turn(self) -> None:
+        """Return when the connection may be read on. To be called after each read.
+
+        A read that brought frames is held up by their own commit; one without waits for the commits of the others.
+        """
+        has_frames = self._frame_count != self._frame_count_of_last_read
+        self._frame_count_of_last_read = self._frame_count
+        if not has_frames:
+            await self._scheduler.wait_for_commits()
+
     async def flush(self) -> Cursor | None:
         """Return when all that was added is committed. After a failure it tries again, from where it failed."""
         self._error = None
@@ -397,7 +433,8 @@ class ConnectionRecorder:
                     self._committing = self._take_batch()
                 batch, changes = self._committing
                 entries = [frame.entry for frame in batch.frames]
-                self.cursor = await self._journal.append(entries, changes, epochs=self._epochs_of(entries))
+                with self._scheduler.committing(batch.size_bytes):
+                    self.cursor = await self._journal.append(entries, changes, epochs=self._epochs_of(entries))
                 self._committing = None
                 if self._listeners:
                     await self._scheduler.acquire(batch.size_bytes)

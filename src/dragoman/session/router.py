@@ -281,6 +281,8 @@ class Router:
             # An agent that has ended adds nothing more to the pipe, and its end must be noticed.
             await wait_for_first(self._woken.wait(), self._link_ended())
         self.is_paused = False
+        if self.recorder is not None:
+            await self.recorder.wait_for_turn()
 
     async def _link_ended(self) -> None:
         assert self.link is not None
