@@ -29,6 +29,54 @@ async def test_all_updates_before_the_answer_are_seen_before_the_end() -> None:
         assert seen_events[-1].text == "".join(f"{number} " for number in range(1000))
 
 
+def text_chunk(text: str, **fields: object) -> tuple[str, dict[str, object]]:
+    return "agent_message_chunk", {"content": {"type": "text", "text": text}, **fields}
+
+
+MIXED_UPDATES: list[tuple[str, dict[str, object]]] = [
+    *(text_chunk(f"{number} ") for number in range(5)),
+    ("agent_thought_chunk", {"content": {"type": "text", "text": "hm"}}),
+    *(text_chunk(f"{name} ", messageId="a") for name in ("a1", "a2")),
+    *(text_chunk(f"{name} ", messageId="b") for name in ("b1", "b2")),
+    ("agent_message_chunk", {"content": {"type": "image", "data": "aGk=", "mimeType": "image/png"}}),
+    text_chunk("after the image"),
+    ("tool_call", {"toolCallId": "t", "title": "read", "status": "completed"}),
+    text_chunk("last"),
+    ("no_such_update", {"content": 3}),
+]
+
+
+async def test_updates_that_come_together_give_the_same_events_as_one_by_one() -> None:
+    async def prompt(request: ReceivedRequest) -> object:
+        lines = []
+        for kind, fields in MIXED_UPDATES:
+            update = {"sessionUpdate": kind, **fields}
+            # The other session's updates stand between those of this one.
+            lines += [update_line(request.session_id, update) for _ in range(3)]
+            lines += [update_line(f"{request.session_id}-stray", update)]
+        agent.raw(b"".join(lines))
+        return {"stopReason": "end_turn"}
+
+    def update_line(session_id: str, update: dict[str, object]) -> bytes:
+        params = {"sessionId": session_id, "update": update}
+        return msgspec.json.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+
+    def shown(event: Event) -> tuple[object, ...]:
+        return event.type, event.raw, getattr(event, "text", None), getattr(event, "message_id", None)
+
+    agent = ScriptedAgent(answers={"session/prompt": prompt})
+    beats: list[None] = []
+    async with runtime_of(agent) as runtime:
+        together, one_by_one = [await runtime.open_session(config()) for _ in range(2)]
+        batched = [event async for event in together.run("go")]
+        # The heartbeat is called for every update, so that each is taken alone.
+        single = [event async for event in one_by_one.run("go", heartbeat=lambda: beats.append(None))]
+    assert len(beats) == 3 * len(MIXED_UPDATES)
+    assert together.frames == one_by_one.frames
+    assert [shown(event) for event in batched[1:]] == [shown(event) for event in single[1:]]
+    assert "".join(event.text for event in batched if isinstance(event, events.AssistantDelta)).startswith("0 0 0 1 1 ")
+
+
 async def test_a_result_has_every_update_that_came_in_the_same_bytes_as_the_answer() -> None:
     async def script(turn: Turn) -> None:
         turn.agent.update(turn.session_id, "agent_message_chunk", content={"type": "text", "text": "last word"})

@@ -43,7 +43,7 @@ _NOTHING: tuple[Fact, ...] = ()
 class SessionFold:
     """The state of a session. Read its attributes freely; only `apply` and `update` change them.
 
-    `messages.append_text` may be called instead of `update`, which it saves where it returns a message.
+    `messages.append_text` and `append_texts` may be called instead of `update`, for the updates that they take.
     """
 
     def __init__(self) -> None:

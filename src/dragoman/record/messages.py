@@ -12,7 +12,7 @@ from dragoman.record.facts import BlockAdded, Fact, MessageEnded, NoticeChanged,
 from dragoman.record.rows import FrameContext
 from dragoman.record.text import GrowingText
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.messages import Unknown
+from dragoman.wire.messages import Unknown, Update
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 # Characters of a compaction's summary in its row; the frames have all of it.
@@ -45,6 +45,27 @@ class Messages(list[rows.Message]):
             message.body.add(content.text)
             return message, content.text
         return None
+
+    def append_texts(self, updates: Sequence[Update], first: int) -> list[str]:
+        """Append the chunks of text from index `first` on, as `append_text` does, up to the first other update.
+
+        Return their texts.
+        """
+        texts: list[str] = []
+        message = self.current
+        if message is None or message.kind != "assistant":
+            return texts
+        for index in range(first, len(updates)):
+            update = updates[index].update
+            if (
+                type(update) is not AgentMessageChunk
+                or (update.message_id is not None and update.message_id != message.message_id)
+                or type(content := update.content) is not TextContent
+            ):
+                break
+            texts.append(content.text)
+        message.body.add_all(texts)
+        return texts
 
     def append_chunk(self, kind: rows.MessageKind, chunk: acp.ContentChunk) -> Fact | None:
         """Append a chunk to the current message; return None where it belongs to another one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Whole sequences go first, so that "\x1b[31m" leaves no "[31m" behind. Strings for the terminal (titles, links) only
 # when they end on the same line: one that never ends must not swallow the rest of the text.
@@ -31,8 +32,11 @@ class GrowingText:
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
+        self.add_all((piece,))
+
+    def add_all(self, new_pieces: Iterable[str]) -> None:
         pieces = self._pieces
-        pieces.append(piece)
+        pieces.extend(new_pieces)
         if len(pieces) >= _PIECES_PER_BLOCK:
             self._blocks.append("".join(pieces))
             pieces.clear()

@@ -502,7 +502,7 @@ class RemoteSession:
 
     def emit(self, run: Run | None, event: Event) -> None:
         if run is not None and run.wants_events:
-            run.push(event)
+            run.push([event])
         if self._on_event is not None:
             call_safely(self.id, self._on_event, event)
 

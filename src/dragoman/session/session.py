@@ -129,7 +129,7 @@ class Session:
             observer=runtime.observer,
         )
         self._run_queue = RunQueue(self, runtime, self._host, self._dispatcher, config.system_prompt)
-        self.on_update = self._dispatcher.on_update  # itself: a call less for every update of the agent
+        self.on_updates = self._dispatcher.on_updates
         self._serving = 0  # requests of the agent that we have not answered
         self.own_tool_calls = 0  # of tools that this program serves to the agent, and that still run
         self._failure: DragomanError | None = None
@@ -530,7 +530,7 @@ class Session:
 
     def emit(self, run: Run | None, event: Event) -> None:
         if run is not None and run.wants_events:
-            run.push(event)
+            run.push([event])
         if self.config.on_event is not None:
             call_safely(self.id, self.config.on_event, event)
 

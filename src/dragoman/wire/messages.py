@@ -78,6 +78,9 @@ class Oversized(msgspec.Struct, frozen=True, gc=False):
     head: bytes
     tail: bytes = b""
 
+    def __len__(self) -> int:
+        return self.length
+
 
 Message: TypeAlias = Update | Request | Notification | Reply | Noise | Oversized
 OutgoingMessage: TypeAlias = Request | Notification | Reply

@@ -125,13 +125,13 @@ class Peer:
         return [message for part in self._read(self._framer.finish()) for message in part]
 
     def _read(self, lines: Iterable[bytes | Oversized]) -> Iterator[list[Message]]:
-        read_update = self._dialect.read_update
+        read_update, step_bytes = self._dialect.read_update, self._step_bytes
         messages: list[Message] = []
         slow_lines = 0
         for line in lines:
-            if type(line) is bytes and len(line) > self._step_bytes:
+            if len(line) > step_bytes and type(line) is bytes:
                 yield messages
-                long_line = LongLine(line, self._step_bytes)
+                long_line = LongLine(line, step_bytes)
                 while long_line.step():
                     yield []
                 yield self._read_long(long_line, line)
