@@ -11,13 +11,13 @@ import hashlib
 import hmac
 import os
 import secrets
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile
 from dragoman.protocol.messages import Scope
@@ -71,7 +71,7 @@ class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
 class Tokens:
     """The tokens of a home folder. Methods that create, revoke or exchange write the file: call them in a thread."""
 
-    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, home: Path, clock: Callable[[], float] = SYSTEM_CLOCK.time) -> None:
         self._file = LockedJsonFile(home / FILE_NAME, TokenFile())
         self._clock = clock
         # Version of the file (inode, time, size) and its content. Threads read it too: both are replaced at once.
@@ -191,7 +191,8 @@ class Tokens:
         now = self._clock()
         return TokenFile(
             tokens=tuple(token for token in content.tokens if not self._has_expired(token)),
-            codes=tuple(code for code in content.codes if code.expires > now),
+            # One that would be valid for longer was made before the clock was set back.
+            codes=tuple(code for code in content.codes if now < code.expires <= now + CODE_LIFE_S),
         )
 
     def _has_expired(self, token: Token) -> bool:

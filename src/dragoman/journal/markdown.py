@@ -196,7 +196,7 @@ def _run_end(run: rows.Run, waited_s: float = 0.0) -> str:
     match run.status:
         case "success":
             # Only for a run that ended by itself: an interruption may have been recorded much later.
-            seconds = "" if run.ended_time is None else f" in {run.ended_time - run.time - waited_s:.1f} s"
+            seconds = "" if run.ended_time is None else f" in {max(0.0, run.ended_time - run.time - waited_s):.1f} s"
             text = f"completed{seconds}" if run.stop_reason in (None, "end_turn") else f"{run.stop_reason}{seconds}"
         case "error":
             text = f"failed: {reason}" if reason else "failed"

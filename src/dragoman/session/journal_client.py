@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from dragoman.journal.errors import JournalError
 from dragoman.journal.maintenance import load_record
 from dragoman.journal.protocols import Connection, Journal, Process
@@ -45,6 +47,9 @@ class JournalClient:
 
     async def claim(self, session_id: str) -> tuple[SessionRecord, int]:
         """Claim a session, new or stored, for this process alone. `NotTheOwner` where a living process has it."""
+        # After a jump of the clock another process may have forgotten this one, which had no session: without an entry
+        # of its owner, a session would be free for all.
+        await self.journal.heartbeat(msgspec.structs.replace(self.process, heartbeat=time.time()))
         epoch = await self.journal.claim(session_id, self.process.id, is_alive=self._is_alive)
         self.epochs[session_id] = epoch
         return await load_record(self.journal, session_id), epoch

@@ -353,7 +353,7 @@ class Run:
             text=join_texts(messages),
             stop_reason=row.stop_reason,
             usage=row.usage or rows.Usage(),
-            duration=(row.ended_time or row.time) - row.time,
+            duration=max(0.0, (row.ended_time or row.time) - row.time),  # the clock may have been set back meanwhile
             messages=tuple(message.text for message in messages),
             tool_calls=tuple(call for call in fold.tool_calls if call.run_id == self.id),
         )

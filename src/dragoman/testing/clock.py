@@ -27,12 +27,13 @@ class ManualClock:
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._now = start
+        self._time_offset = 0.0
         self._timers: list[tuple[float, int, _Timer]] = []
         self._order = itertools.count()
         self._timer_added = asyncio.Event()
 
     def time(self) -> float:
-        return self._now
+        return self._now + self._time_offset
 
     def monotonic(self) -> float:
         return self._now
@@ -61,6 +62,10 @@ class ManualClock:
         while len(self.delays) < count:
             self._timer_added.clear()
             await self._timer_added.wait()
+
+    def shift_time_of_day(self, seconds: float) -> None:
+        """Set the time of day forward or back. No time passes, and no timer is due."""
+        self._time_offset += seconds
 
     def advance(self, seconds: float) -> None:
         """Let `seconds` pass, calling each timer at the moment it is due, in order."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK
 from dragoman.errors import InputError
 from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
@@ -151,7 +151,7 @@ class _Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Remembered:
     """The file of remembered rules. Every call reads it again, since another process may have changed it."""
 
-    def __init__(self, home: Path, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, home: Path, now: Callable[[], float] = SYSTEM_CLOCK.time) -> None:
         self._file = LockedJsonFile(home / REMEMBERED_FILE, _Contents())
         self._now = now
 
