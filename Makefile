@@ -86,7 +86,7 @@ torture-page: install built browser  ## the page in a browser
 	$(TORTURE) $(BIN)/pytest tests/page/test_hostile.py
 
 torture-faults: install  ## kills, restarts, floods, full disks, orphans
-	$(TORTURE) $(BIN)/pytest -n 2 tests/faults tests/proc/test_reaper.py \
+	$(TORTURE) DRAGOMAN_OPENED=300 DRAGOMAN_JUMPS=20 $(BIN)/pytest -n 2 tests/faults tests/proc/test_reaper.py \
 		--ignore tests/faults/test_kills.py --ignore tests/faults/test_bridge.py
 	$(TORTURE) DRAGOMAN_KILLS=200 $(BIN)/pytest tests/faults/test_kills.py
 	$(TORTURE) DRAGOMAN_DROPS=500 DRAGOMAN_RESTARTS=20 DRAGOMAN_SESSIONS=100 DRAGOMAN_SOCKETS=200 \

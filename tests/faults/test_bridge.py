@@ -31,12 +31,12 @@ SOCKETS = int(os.environ.get("DRAGOMAN_SOCKETS", "40"))
 STREAMING = 10
 CHUNKS = 3000
 
-IDLE_SOCKETS = 10
+IDLE_SOCKETS = SOCKETS // 2
 FOLDERS = 4
 ROUNDS = 2
 
-# Chunks of one run in each session: more than the bridge keeps of a session for its followers.
-CHUNKS_PER_RUN = 50_000
+# Chunks of one run in each session: in a round together far more than a socket may have waiting.
+CHUNKS_PER_RUN = 500_000 // SESSIONS
 
 # Bytes by which the server may grow after the first round: less than a hundred sessions say in a round. The journal
 # grows, and with it, up to their limits, the caches of its readers (three of 16 MB); the allocator does not give back
