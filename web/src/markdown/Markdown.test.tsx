@@ -114,3 +114,9 @@ test("a formula may have several lines, and ends with its line", async () => {
   const formulas = [...container.querySelectorAll(".math")].map((one) => one.textContent);
   expect(formulas).toEqual(["a\n\nb", "c", "f"]);
 });
+
+test("a formula with too many marks that look like its end is shown as it is written", async () => {
+  const withMarks = (count: number) => `$$ a${" $$ b".repeat(count)}\n$$`;
+  expect((await shown(withMarks(19))).querySelectorAll(".math").length).toBe(1);
+  expect((await shown(withMarks(20))).querySelectorAll(".math").length).toBe(0);
+});
