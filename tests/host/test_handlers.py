@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
-from .conftest import NO, ONCE, TIMEOUT_S, Build
+from .conftest import NO, ONCE, TIMEOUT_S, Agent, Build
 
 
 class Buffers:
@@ -334,35 +336,36 @@ async def test_terminals_of_a_run_that_was_cancelled_are_killed(agent_with: Buil
     assert [call for call in screens.calls if call.startswith("kill")] == ["kill screen-2"]
 
 
-async def test_a_terminal_that_is_made_while_its_run_is_cancelled_is_killed(agent_with: Build) -> None:
-    screens = Screens()
-    screens.making = asyncio.Event()
+@asynccontextmanager
+async def terminal_being_made(agent_with: Build) -> AsyncIterator[tuple[Agent, Screens, asyncio.Event]]:
+    """Have the agent start a command, which is not started before the event is set; wait for it at the end."""
+    screens, may_be_made = Screens(), asyncio.Event()
+    screens.making = may_be_made
     agent = agent_with(access="full", terminal_handler=screens)
     making = asyncio.create_task(agent.ask("terminal/create", command="watch"))
     async with asyncio.timeout(TIMEOUT_S):
         await screens.begun.wait()
-        agent.host.run_ended(stopped=True)
-        screens.making.set()
+        yield agent, screens, may_be_made
         await making
+
+
+async def test_a_terminal_that_is_made_while_its_run_is_cancelled_is_killed(agent_with: Build) -> None:
+    async with terminal_being_made(agent_with) as (agent, screens, may_be_made):
+        agent.host.run_ended(stopped=True)
+        may_be_made.set()
     assert screens.calls == ["create watch", "kill screen-1"]
 
 
 async def test_the_end_of_a_runs_commands_waits_for_one_that_is_being_started(agent_with: Build) -> None:
-    screens = Screens()
-    screens.making = asyncio.Event()
-    agent = agent_with(access="full", terminal_handler=screens)
-    making = asyncio.create_task(agent.ask("terminal/create", command="watch"))
-    async with asyncio.timeout(TIMEOUT_S):
-        await screens.begun.wait()
+    async with terminal_being_made(agent_with) as (agent, screens, may_be_made):
         assert agent.host.has_run_terminals
         ending = asyncio.create_task(agent.host.end_run_terminals())
         for _ in range(20):  # longer than it takes where nothing is being started
             await asyncio.sleep(0)
         assert not ending.done()
-        screens.making.set()
+        may_be_made.set()
         await ending
         assert screens.calls == ["create watch", "kill screen-1"]
-        await making
 
 
 async def test_a_command_that_is_allowed_after_its_run_was_stopped_is_not_started(agent_with: Build) -> None:

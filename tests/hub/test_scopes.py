@@ -179,7 +179,7 @@ def test_a_link_counts_by_the_folder_that_it_leads_to(work: Path, config: Config
     assert folder_reason([work / "out"], [stored(work)], config)
 
 
-@pytest.mark.parametrize("name", [".git", ".ssh"])
+@pytest.mark.parametrize("name", [".git", ".secrets"])  # before a write, and before a read
 def test_a_folder_whose_files_are_always_asked_about_is_for_an_admin(name: str, work: Path, config: Config) -> None:
     guarded = work / name / "below"
     guarded.mkdir(parents=True)
