@@ -8,7 +8,10 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 import attempts as attempts_module
 
@@ -63,10 +66,15 @@ def test_each_test_writes_what_it_tried_and_a_skipped_one_writes_nothing(tmp_pat
     assert (many["area"], many["details"], many["inherent"]) == ("http", {"things": 2}, {"because": ["x"]})
 
 
-def test_an_unknown_area_is_an_error(tmp_path: Path) -> None:
-    output, records = run(tmp_path, 'import pytest\n\n@pytest.mark.attempts("nothing")\ndef test_one(): pass\n')
-    assert "tests/attempts.toml has no area 'nothing'" in output
-    assert records == []
+def test_an_unknown_area_is_an_error() -> None:
+    def collected(area: str) -> Any:
+        marker = pytest.mark.attempts(area).mark
+        return SimpleNamespace(nodeid="test_x.py::test_one", iter_markers=lambda name: [marker])
+
+    plugin = attempts_module.AttemptsPlugin(None)
+    plugin.pytest_collection_modifyitems([collected("http")])
+    with pytest.raises(pytest.UsageError, match=r"tests/attempts\.toml has no area 'nothing'"):
+        plugin.pytest_collection_modifyitems([collected("http"), collected("nothing")])
 
 
 def record(area: str, attempts: int, **more: Any) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from typing import Any
 
 import httpx
 
+from dragoman.bridge.tokens import Tokens
+from dragoman.protocol.messages import Scope
+
 TIMEOUT_S = 40.0
 """Seconds until a test gives up waiting: far more than anything here takes."""
 
@@ -75,10 +78,12 @@ class Server:
         assert self.process.stderr is not None
         return (await self.process.stderr.read()).decode()
 
-    async def program(self, scope: str = "admin", **client: Any) -> httpx.AsyncClient:
-        code, token, _ = await dragoman(self.home, "token", "create", "a test", "--scope", scope)
-        assert code == 0
-        headers = {"authorization": f"Bearer {token.strip()}"}
+    def token(self, scope: Scope = "admin") -> str:
+        """Create a token in the home folder, as `dragoman token create` does."""
+        return Tokens(self.home).create("a test", scope)[0]
+
+    async def program(self, scope: Scope = "admin", **client: Any) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {self.token(scope)}"}
         return httpx.AsyncClient(
             base_url=await self.url(), headers=headers, trust_env=False, timeout=TIMEOUT_S, **client
         )

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from attempts import Attempts
-from bridge.serve_process import Server, dragoman
+from bridge.serve_process import Server
 from bridge.serve_process import served as started
 from bridge.socket_client import JsonObject, RealServer, SocketClient, View, real_server
 from dragoman.bridge.rows import newest_rows
@@ -242,7 +242,7 @@ async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_p
         folder.mkdir()
     async with started(home) as server:
         url = await server.url()
-        token = (await dragoman(server.home, "token", "create", "a test", "--scope", "admin"))[1].strip()
+        token = server.token()
         steering = await SocketClient.connected(url, token)
         sessions = []
         for number in range(SESSIONS):
