@@ -255,6 +255,23 @@ async def test_an_option_in_which_the_agent_may_not_ask_is_a_reason(
         assert acting_reason(session, config)
 
 
+@pytest.mark.parametrize(("option_id", "has_reason"), [("permissions", True), ("trust", False)])
+async def test_of_what_an_agent_offers_later_only_its_mode_counts(
+    option_id: str, has_reason: bool, work: Path, config: Config
+) -> None:
+    later = [each for each in SETTINGS if each["id"] == option_id]
+
+    async def script(turn: Turn) -> None:
+        await turn.update("config_option_update", configOptions=later)
+        await turn.say("done")
+
+    spec = AgentSpec(command=["memory"])  # without a preset that says in which modes it asks
+    async with session_of(ScriptedAgent(script), runtime={"spec": spec}, workspace=Workspace(work)) as session:
+        await session.run("go")
+        assert option_id in session.fold.settings
+        assert (acting_reason(session, config) is not None) == has_reason
+
+
 async def test_a_refused_question_needs_no_admin(work: Path, config: Config) -> None:
     async with lax_session(work, access="full") as session:
         for command in (
