@@ -30,7 +30,6 @@ from dragoman.bridge.connections import (
     Acceptor,
     max_connections,
 )
-from dragoman.bridge.server import THREAD_SWITCH_INTERVAL_S
 from dragoman.bridge.tls import generated_certificate, server_context
 from dragoman.testing.clock import ManualClock
 
@@ -215,10 +214,3 @@ async def test_a_socket_that_is_refused_is_no_error_of_the_server(
         async with server.program() as program:  # the log of the socket was written before this is answered
             await program.get("/v1/sessions")
     assert caplog.records == []
-
-
-async def test_threads_switch_quickly_while_the_server_runs(tmp_path: Path) -> None:
-    before = sys.getswitchinterval()
-    async with served(tmp_path):
-        assert sys.getswitchinterval() == pytest.approx(THREAD_SWITCH_INTERVAL_S)
-    assert sys.getswitchinterval() == before

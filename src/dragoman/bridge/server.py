@@ -10,7 +10,6 @@ import contextlib
 import errno
 import socket
 import ssl
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -141,10 +140,6 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 # Time between two measurements of the event loop's delay.
 MEASURE_PAUSE_S: Final = 0.25
 
-# Time that a thread waits for the interpreter's lock before it demands it. The journal's thread gives the lock away and
-# takes it back more than twenty times for a small commit: with Python's 5 ms, over 100 ms beside a busy event loop.
-THREAD_SWITCH_INTERVAL_S: Final = 0.0005
-
 
 def open_port(host: str, port: int) -> socket.socket:
     """Open a listening socket; raises `PortTaken` or another `InputError`."""
@@ -235,23 +230,11 @@ async def serving(
         await asyncio.wait({task, listening}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task  # raises why it failed
-        with _switching_threads_quickly():
-            yield
+        yield
     finally:
         listening.cancel()
         server.should_exit = True
         await asyncio.wait({task, listening})
-
-
-@contextlib.contextmanager
-def _switching_threads_quickly() -> Iterator[None]:
-    """Let a flood on the event loop delay commits, and with them all other sessions, only a little."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, THREAD_SWITCH_INTERVAL_S))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @contextlib.asynccontextmanager
