@@ -30,7 +30,7 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     writing: str  # the tool that writes the line "written" to the new file `{path}`
     asks: bool = True
     tells_thoughts: bool = True
-    tells_tokens: bool = True  # by the protocol
+    tells_tokens: bool | None = True  # by the protocol; None: of its context alone, right after the end of a run
     through_us: tuple[Literal["files", "terminals"], ...] = ()  # what it has us do where we offer it
     writes_unasked: bool = False  # it has us write files where we do not offer it, and then writes by itself
     creates_where_it_reads: bool = True  # a new file can be written where we offer to read files
@@ -310,7 +310,7 @@ AGENTS = (
         id="kimi",
         packages=("@moonshot-ai/kimi-code@2.1.0",),
         reported="2.1.0",
-        tells_tokens=False,
+        tells_tokens=None,
         env={"KIMI_CODE_HOME": "{home}/.kimi-code"},
         files={".kimi-code/config.toml": _KIMI_CONFIG},
         retries_for_long=True,

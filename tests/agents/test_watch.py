@@ -105,6 +105,14 @@ def _gate(stage: Stage, tmp_path: Path) -> tuple[Path, str]:
     return gate, PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
 
 
+async def _wait_for_answer(journal: Journal, words: str) -> None:
+    """Wait until the agent has said this: the words are in the prompt, too."""
+    await until(
+        journal,
+        lambda entries: any(entry.kind == "agent_message_chunk" and words.encode() in entry.frame for entry in entries),
+    )
+
+
 async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: Stage, tmp_path: Path) -> None:
     gate, call = _gate(stage, tmp_path)
     prompt = f"[[tool:{call}]][[say:Gone through.]]"
@@ -138,7 +146,7 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
             await session.run("[[say:And once more.]]")
         async with _started(stage, "[[say:Of another one.]]") as other:
             await other.wait()
-        await wait_for_text(journal, "Of another one.")
+        await _wait_for_answer(journal, "Of another one.")
         await watch.settled()
         (status,) = [one for one in watch.status() if one.provider == stage.agent.id]
         assert status.files == 2
@@ -160,7 +168,7 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
             await session.run("[[say:Of our own.]]")
         async with _started(stage, "[[say:From a terminal.]]", session.snapshot().agent_session_id) as terminal:
             await terminal.wait()
-        await wait_for_text(journal, "From a terminal.")
+        await _wait_for_answer(journal, "From a terminal.")
         await watch.settled()
         assert [one.id for one in await journal.sessions()] == [session.id]
         rows = await journal.rows(session.id)

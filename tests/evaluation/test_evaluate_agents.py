@@ -208,7 +208,9 @@ async def test_a_budget_of_tool_calls_ends_it(stage: Stage) -> None:  # noqa: F8
 
 
 async def test_a_budget_of_tokens_ends_the_run_or_is_reported_as_unknown(stage: Stage) -> None:  # noqa: F811
-    expected: type[DragomanError] = BudgetExceeded if stage.agent.tells_tokens else BudgetNotReported
+    expected: tuple[type[DragomanError], ...] = (BudgetExceeded,) if stage.agent.tells_tokens else (BudgetNotReported,)
+    if stage.agent.tells_tokens is None:  # the report may come too late for this run
+        expected = (BudgetExceeded, BudgetNotReported)
     with pytest.raises(expected, match="tokens"):
         # Two rounds: OpenCode tells its tokens with the end of a run.
         await evaluated(stage, "[[say:Nothing yet.]]", output_type=int, max_rounds=2, budget=Budget(tokens=10))
