@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from starlette.responses import StreamingResponse
 
 from bridge.stub_server import stub_server
 from dragoman.bridge.responses import MAX_ENCODED_CHARS, encode_in_parts, run_response
+from dragoman.journal.recorder import scheduler_of_loop
 from dragoman.protocol.results import RunResult
 
 BROWSER = {"accept": "text/html"}
@@ -77,3 +79,21 @@ def test_the_text_of_a_run_is_encoded_in_bounded_parts(length: int) -> None:
     assert b"".join(parts) == msgspec.json.encode(result(text))
     assert max(map(len, parts)) < MAX_ENCODED_CHARS * 4
     assert isinstance(run_response(result(text), 200), StreamingResponse) == (length > MAX_ENCODED_CHARS)
+
+
+async def test_a_long_text_waits_for_commits_between_its_parts() -> None:
+    response = run_response(result("a" * (3 * MAX_ENCODED_CHARS)), 200)
+    assert isinstance(response, StreamingResponse)
+    parts: list[object] = []
+
+    async def read() -> None:
+        async for part in response.body_iterator:
+            parts.append(part)
+
+    with scheduler_of_loop().committing(1):
+        reading = asyncio.create_task(read())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(parts) == 1
+    await reading
+    assert len(parts) == 5

@@ -128,6 +128,29 @@ async def test_an_append_of_megabytes_is_encoded_while_others_are_stored(
         assert order == [("c3", 1), ("c3", 2), ("c1", 1), ("c1", 2), ("c2", 1)]
 
 
+async def test_the_log_of_a_flood_is_copied_into_the_file_while_others_are_stored(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_log, may_copy, copied = SqliteJournal._copy_log, threading.Event(), threading.Event()
+
+    def copy_later(journal: SqliteJournal, connection: sqlite3.Connection) -> None:
+        assert may_copy.wait(TIMEOUT_S)
+        copy_log(journal, connection)
+        copied.set()
+
+    monkeypatch.setattr(SqliteJournal, "_copy_log", copy_later)
+    text = random.Random(1).randbytes(500_000).hex()
+    async with await SqliteJournal.open(path) as journal, asyncio.timeout(TIMEOUT_S):
+        await register_c1(journal)
+        await asyncio.gather(*(journal.append([entry(n, text)]) for n in range(1, 13)))
+        await journal.append([entry(13)])  # though the log is being copied
+        before = size_of(path)
+        may_copy.set()
+        assert await asyncio.to_thread(copied.wait, TIMEOUT_S)
+        assert size_of(path) > before + 4_000_000
+        assert [one.n for one in await all_entries(journal)] == list(range(1, 14))
+
+
 async def test_large_appends_keep_their_order_and_one_that_is_cancelled_stops_none(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         await register_c1(journal)

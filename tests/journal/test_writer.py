@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,10 +45,11 @@ class NumberTable:
 
         return run
 
-    async def write_together(self, *jobs: Callable[[], int]) -> list[int | BaseException]:
-        """Write all of them in one commit."""
+    async def write_together(self, *jobs: Callable[[], int], sizes: Sequence[int] = ()) -> list[int | BaseException]:
+        """Give all of them to the writer while it is busy, so that they can share a commit."""
         blocker = asyncio.ensure_future(self.writer.run_alone(lambda: self._unblocked.wait(10)))
-        writes = [asyncio.ensure_future(self.writer.write(job)) for job in jobs]
+        jobs_and_sizes = zip(jobs, sizes or [0] * len(jobs), strict=True)
+        writes = [asyncio.ensure_future(self.writer.write(job, size_bytes=size)) for job, size in jobs_and_sizes]
         await asyncio.sleep(0)  # the tasks begin, and give their jobs to the writer
         self._unblocked.set()
         async with asyncio.timeout(10):
@@ -73,6 +74,12 @@ def table(tmp_path: Path) -> Iterator[NumberTable]:
 async def test_jobs_that_gathered_share_a_commit(table: NumberTable) -> None:
     assert await table.write_together(*map(table.insert, range(5))) == [0, 1, 2, 3, 4]
     assert (table.numbers(), table.commits) == ([0, 1, 2, 3, 4], 1)
+
+
+async def test_a_large_job_shares_no_commit_with_those_before_it(table: NumberTable) -> None:
+    jobs = list(map(table.insert, range(4)))
+    assert await table.write_together(*jobs, sizes=[10, 20, 1_000_000, 10]) == [0, 1, 2, 3]
+    assert (table.numbers(), table.commits) == ([0, 1, 2, 3], 2)
 
 
 async def test_a_job_that_raises_writes_nothing_and_harms_no_other(table: NumberTable) -> None:

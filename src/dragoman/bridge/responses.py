@@ -24,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.refusal import Refusal
+from dragoman.journal.recorder import scheduler_of_loop
 from dragoman.protocol.models import Model
 from dragoman.protocol.results import HttpError, RunResult
 
@@ -49,9 +50,11 @@ def run_response(result: RunResult, status: int) -> Response:
         return json_response(result, status)
 
     async def parts() -> AsyncIterator[bytes]:
+        scheduler = scheduler_of_loop()
         for part in encode_in_parts(result):
             yield part
             await asyncio.sleep(0)
+            await scheduler.wait_for_commits()
 
     return StreamingResponse(parts(), status, {"cache-control": "no-store"}, JSON)
 

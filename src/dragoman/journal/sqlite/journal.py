@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -48,9 +49,10 @@ _READER_THREADS: Final = 3
 _COMPRESSED_PER_COMMIT: Final = 500
 
 
-# Bytes of frames after which the log is copied back into the file at a quiet moment, as SQLite does it by itself. A
+# Bytes of frames after which the log is copied back into the file: at a quiet moment, and in a flood that has none. A
 # small commit writes some pages, however little it stores.
 _CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
+_FLOOD_CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 _MIN_COMMIT_BYTES: Final = 32 * 1024
 
 # An append of at least so many bytes of frames, as imports make them, is encoded in a thread of its own while the
@@ -88,14 +90,15 @@ class SqliteJournal:
             connection,
             str(path),
             before_commit=lambda: schema.check_version(connection, path),
-            after_commit=self._notifier.notify,
+            after_commit=self._after_commit,
             after_rollback=self._frame_writer.forget,
-            when_quiet=self._checkpoint,
+            when_quiet=lambda: self._checkpoint(_CHECKPOINT_BYTES),
         )
         self._bulk_thread = ThreadPoolExecutor(1, "dragoman journal bulk")
         self._large_thread = ThreadPoolExecutor(1, "dragoman journal large")  # starts when it is needed
         self._reader_threads = ThreadPoolExecutor(_READER_THREADS, "dragoman journal reader")
         self._idle_readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._checkpointing = threading.Lock()
         self._listeners: list[CommitListener] = []
         self._is_closed = False
         # Large appends that the writer does not have yet: the ids of their connections and sessions.
@@ -227,7 +230,8 @@ class SqliteJournal:
             if self._listeners:
                 self._call_listeners(format_cursor(self.name, seq), entries, changes)
 
-        return format_cursor(self.name, await self._writer.write(write, on_committed=on_committed))
+        seq = await self._writer.write(write, size_bytes=size, on_committed=on_committed)
+        return format_cursor(self.name, seq)
 
     async def _encode_in_order(
         self, entries: Sequence[Entry], changes: Sequence[RowChanges], *, is_large: bool
@@ -274,12 +278,23 @@ class SqliteJournal:
             rows.apply_changes(self._connection, self._frame_writer.session_key(change.session_id), change, values)
         return seq or _last_seq(self._connection)
 
-    def _checkpoint(self) -> None:
-        """Copy the log back into the file when it is long. Called at a quiet moment."""
-        if self._log_bytes >= _CHECKPOINT_BYTES:
+    def _after_commit(self) -> None:
+        self._notifier.notify()
+        self._checkpoint(_FLOOD_CHECKPOINT_BYTES)
+
+    def _checkpoint(self, limit_bytes: int) -> None:
+        """Have the log copied back into the file when it is long: by another thread, as no commit has to wait for that.
+
+        (Measured in a flood: SQLite itself does it in a commit, which then takes 120 ms, and all sessions wait.)
+        """
+        if self._log_bytes >= limit_bytes and not self._is_in_memory:
             self._log_bytes = 0
+            self._reader_threads.submit(self._with_reader, self._copy_log)
+
+    def _copy_log(self, connection: sqlite3.Connection) -> None:
+        with self._checkpointing:
             try:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             except sqlite3.Error:
                 pass  # the log stays as it is; the next write reports the error
 
@@ -327,7 +342,8 @@ class SqliteJournal:
 
     def _truncate_log(self) -> None:
         """Empty the log, which still has earlier states of the file."""
-        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._checkpointing:
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise JournalError(
                 f"deleted, but {self.path}-wal may still have traces of it: another process is reading the journal",

@@ -1,8 +1,10 @@
 """The one writer of a process: a thread that commits one batch of jobs while the next batch gathers.
 
-There is no timer: with little to do each job is a commit of its own, in a burst hundreds share one. Jobs run in the
-order in which they were given. A job that raises writes nothing and harms no other: its whole batch is rolled back and
-run again, each job by itself. When the file itself fails, every job of the batch fails and nothing of it is written.
+There is no timer: with little to do each job is a commit of its own, in a burst hundreds share one. A large job shares
+none with jobs before it, which would otherwise wait for it, too: a session beside one that floods waits for one commit
+of the flood, and not for two. Jobs run in the order in which they were given. A job that raises writes nothing and
+harms no other: its whole batch is rolled back and run again, each job by itself. When the file itself fails, every job
+of the batch fails and nothing of it is written.
 
 `ChangeNotifier` wakes the readers of a journal after each commit, of this process or of another one. A notification
 carries nothing: readers read the journal by themselves, so that a slow reader holds no memory.
@@ -40,6 +42,9 @@ _JOB_ERRORS: Final = (
 # milliseconds.
 _QUIET_S: Final = 0.1
 
+# Bytes of a large job: some ten milliseconds, much more than a commit of its own costs.
+_LARGE_BYTES: Final = 128 * 1024
+
 # Commits whose durations are stored until someone reads them: some seconds of a burst.
 _MAX_COMMIT_TIMES: Final = 10_000
 
@@ -52,8 +57,10 @@ class _Job(Generic[T]):
         on_committed: Callable[[T], None] | None,
         *,
         is_read: bool = False,
+        is_large: bool = False,
     ) -> None:
         self.run = run
+        self.is_large = is_large
         self.is_read = is_read
         self.is_alone = is_alone  # without a transaction around it
         self.on_committed = on_committed
@@ -111,14 +118,16 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="dragoman journal", daemon=True)
         self._thread.start()
 
-    async def write(self, run: Callable[[], T], *, on_committed: Callable[[T], None] | None = None) -> T:
+    async def write(
+        self, run: Callable[[], T], *, size_bytes: int = 0, on_committed: Callable[[T], None] | None = None
+    ) -> T:
         """Call `run` in the thread, within a transaction, and return its result when that is committed.
 
-        `run` may be called twice, the first time in vain: it must have no effect except on the file. If the caller is
-        cancelled while it waits, the job may or may not be committed; `on_committed` is called in the caller's loop if
-        it is, in the order of the commits.
+        `size_bytes` is about how much it writes. `run` may be called twice, the first time in vain: it must have no
+        effect except on the file. If the caller is cancelled while it waits, the job may or may not be committed;
+        `on_committed` is called in the caller's loop if it is, in the order of the commits.
         """
-        return await self._add(_Job(run, False, on_committed))
+        return await self._add(_Job(run, False, on_committed, is_large=size_bytes > _LARGE_BYTES))
 
     async def run_alone(self, run: Callable[[], T]) -> T:
         """Call `run` in the thread, outside of any transaction."""
@@ -178,7 +187,7 @@ class Writer:
                 if not self._job_added.wait(_QUIET_S if self._has_worked else None):
                     return []
             jobs: list[_Job[Any]] = []
-            while self._jobs and not (jobs and (jobs[0].is_alone or self._jobs[0].is_alone)):
+            while self._jobs and not (jobs and (jobs[0].is_alone or self._jobs[0].is_alone or self._jobs[0].is_large)):
                 jobs.append(self._jobs.popleft())
             return jobs
 
