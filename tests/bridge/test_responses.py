@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from bridge.stub_server import stub_server
 from dragoman.bridge.responses import MAX_ENCODED_CHARS, encode_in_parts, run_response
-from dragoman.journal.recorder import scheduler_of_loop
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.protocol.results import RunResult
 
 BROWSER = {"accept": "text/html"}

@@ -10,8 +10,9 @@ import pytest
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import JournalFull
 from dragoman.journal.protocols import Connection, TranscriptPosition
-from dragoman.journal.recorder import ROUND_BYTES, ConnectionRecorder, RecordedFrame, scheduler_of_loop
+from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.scheduler import ROUND_BYTES, scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record.facts import TextAdded
@@ -36,9 +37,10 @@ class SlowJournal(MemoryJournal):
         epochs: Mapping[str, int] = {},
         transcript_position: TranscriptPosition | None = None,
     ) -> Cursor:
-        await self.allowed.acquire()
-        if self.failing:
-            raise JournalFull("no room")
+        with scheduler_of_loop().committing(sum(len(one.frame) for one in entries)):
+            await self.allowed.acquire()
+            if self.failing:
+                raise JournalFull("no room")
         self.batches.append(len(entries))
         return await super().append(entries, changes, epochs=epochs, transcript_position=transcript_position)
 

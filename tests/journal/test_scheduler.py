@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from dragoman.journal.recorder import ROUND_BYTES, FairScheduler, scheduler_of_loop
+from dragoman.journal.scheduler import ROUND_BYTES, FairScheduler, scheduler_of_loop
 
 
 class Rounds:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.journal.sqlite.writer import Writer
 
 
@@ -95,3 +96,25 @@ async def test_data_that_cannot_be_stored_fails_its_own_job_alone(table: NumberT
     assert (first, other) == (1, 2)
     assert isinstance(duplicate, Exception)
     assert table.numbers() == [1, 2]
+
+
+async def test_others_can_wait_for_the_commits_under_way_but_for_large_ones(table: NumberTable) -> None:
+    may_go_on = threading.Event()
+
+    def slow() -> None:
+        assert may_go_on.wait(10)
+
+    async with asyncio.timeout(10):
+        large = asyncio.create_task(table.writer.write(slow, size_bytes=1_000_000))
+        await asyncio.sleep(0)
+        await scheduler_of_loop().wait_for_commits()
+        small = asyncio.create_task(table.writer.write(table.insert(1), size_bytes=10))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(scheduler_of_loop().wait_for_commits())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in (large, small, waiting))
+        may_go_on.set()
+        await waiting
+        assert small.done()
+        await large

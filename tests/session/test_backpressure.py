@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from dragoman.journal.recorder import scheduler_of_loop
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events
 from dragoman.session.router import MAX_NOISE_LINES

@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.refusal import Refusal
-from dragoman.journal.recorder import scheduler_of_loop
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.protocol.models import Model
 from dragoman.protocol.results import HttpError, RunResult
 

@@ -3,14 +3,7 @@
 While one batch is being committed the next one gathers; how much may wait is bounded by `ready`. Each frame is handed
 to its session's listener once it is committed, in the order in which the frames were added.
 
-All frames of one read or one commit are folded and passed on in one go. With one connection that takes a millisecond;
-with twenty in a burst, all woken by the same commit, the event loop would do nothing else for thirty. So
-`FairScheduler` handles a limited number of bytes in each iteration of the loop; later callers wait for the next
-iteration, first come, first served.
-
-A journal commits in a thread of its own, which has to share the interpreter with the loop. A connection whose reads
-bring nothing to record waits for no commit of its own, so it waits for those of the others: otherwise a flood of such
-lines would keep the loop busy, and every commit would take a hundred times as long.
+`FairScheduler` (`scheduler.py`) shares the loop between the connections.
 
 Frames of an agent are stored as they are, whatever they contain. Of frames that Dragoman sends, `redact` replaces
 secrets and long responses.
@@ -22,11 +15,8 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -34,81 +24,12 @@ from dragoman.journal.entry import UPDATE_KINDS, Cursor, Entry, Origin, entry_ki
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import Connection, Journal
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, Update
 
 logger = logging.getLogger(__name__)
-
-# Bytes of frames in one iteration of the loop: two full pipes, a few milliseconds. One connection alone never waits.
-ROUND_BYTES: Final = 128 * 1024
-
-
-class FairScheduler:
-    """The scheduler of one loop; `scheduler_of_loop` returns it."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._bytes_left = ROUND_BYTES
-        self._waiters: deque[tuple[asyncio.Future[None], int]] = deque()
-        self._is_round_scheduled = False
-        self._commits: set[asyncio.Future[None]] = set()  # those under way
-
-    async def acquire(self, size: int) -> None:
-        """Wait until `size` bytes may be handled. The last caller of a round may exceed what is left of it."""
-        if self._bytes_left <= 0 or self._waiters:
-            future = self._loop.create_future()
-            self._waiters.append((future, size))
-            await future
-        else:
-            self._count(size)
-
-    def _count(self, size: int) -> None:
-        self._bytes_left -= size
-        if not self._is_round_scheduled:
-            self._is_round_scheduled = True
-            self._loop.call_soon(self._begin_round)
-
-    def _begin_round(self) -> None:
-        self._is_round_scheduled = False
-        self._bytes_left = ROUND_BYTES
-        while self._waiters and self._bytes_left > 0:
-            future, size = self._waiters.popleft()
-            if not future.done():  # otherwise the caller was cancelled
-                future.set_result(None)
-                self._count(size)
-
-    @contextmanager
-    def committing(self, size: int) -> Iterator[None]:
-        """Mark a commit of `size` bytes as under way. Nobody waits for a large one: it takes long by itself."""
-        if size > ROUND_BYTES:
-            yield
-            return
-        done = self._loop.create_future()
-        self._commits.add(done)
-        try:
-            yield
-        finally:
-            self._commits.discard(done)
-            done.set_result(None)
-
-    async def wait_for_commits(self) -> None:
-        """Return when all commits that are under way now have ended."""
-        if self._commits:
-            await asyncio.wait(tuple(self._commits))
-
-
-_schedulers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairScheduler]] = WeakKeyDictionary()
-
-
-def scheduler_of_loop() -> FairScheduler:
-    """Return the scheduler of the running event loop."""
-    loop = asyncio.get_running_loop()
-    scheduler = _schedulers.get(loop)
-    if scheduler is None:
-        scheduler = _schedulers[loop] = FairScheduler(loop)
-    return scheduler
-
 
 # Longer responses are files, which are on the disk anyway, and terminal output, which the agent polls again and again,
 # each time with all of it.
@@ -433,8 +354,7 @@ class ConnectionRecorder:
                     self._committing = self._take_batch()
                 batch, changes = self._committing
                 entries = [frame.entry for frame in batch.frames]
-                with self._scheduler.committing(batch.size_bytes):
-                    self.cursor = await self._journal.append(entries, changes, epochs=self._epochs_of(entries))
+                self.cursor = await self._journal.append(entries, changes, epochs=self._epochs_of(entries))
                 self._committing = None
                 if self._listeners:
                     await self._scheduler.acquire(batch.size_bytes)

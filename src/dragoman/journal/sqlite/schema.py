@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import secrets
 import sqlite3
+import time
 import types
 import zlib
 from collections.abc import Sequence
@@ -167,6 +168,7 @@ def unpack_text(value: str | bytes, max_characters: int | None = None) -> str:
     text = ""
     for begin in range(0, len(data), _TEXT_STEP):
         text += decoder.decode(data[begin : begin + _TEXT_STEP])  # in place, as nothing else has it
+        time.sleep(0)  # other threads have their turn, a commit above all
     return text
 
 

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from dragoman.journal.errors import JournalClosed, JournalError, from_sqlite
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.wire.connection import copy_error
 
 T = TypeVar("T")
@@ -57,10 +58,10 @@ class _Job(Generic[T]):
         on_committed: Callable[[T], None] | None,
         *,
         is_read: bool = False,
-        is_large: bool = False,
+        size_bytes: int = 0,
     ) -> None:
         self.run = run
-        self.is_large = is_large
+        self.size_bytes = size_bytes
         self.is_read = is_read
         self.is_alone = is_alone  # without a transaction around it
         self.on_committed = on_committed
@@ -127,7 +128,8 @@ class Writer:
         effect except on the file. If the caller is cancelled while it waits, the job may or may not be committed;
         `on_committed` is called in the caller's loop if it is, in the order of the commits.
         """
-        return await self._add(_Job(run, False, on_committed, is_large=size_bytes > _LARGE_BYTES))
+        with scheduler_of_loop().committing(size_bytes):
+            return await self._add(_Job(run, False, on_committed, size_bytes=size_bytes))
 
     async def run_alone(self, run: Callable[[], T]) -> T:
         """Call `run` in the thread, outside of any transaction."""
@@ -187,7 +189,7 @@ class Writer:
                 if not self._job_added.wait(_QUIET_S if self._has_worked else None):
                     return []
             jobs: list[_Job[Any]] = []
-            while self._jobs and not (jobs and (jobs[0].is_alone or self._jobs[0].is_alone or self._jobs[0].is_large)):
+            while self._jobs and not (jobs and (jobs[0].is_alone or _needs_own_commit(self._jobs[0]))):
                 jobs.append(self._jobs.popleft())
             return jobs
 
@@ -263,6 +265,11 @@ class Writer:
                 loop.call_soon_threadsafe(_finish_all, finished)
             except RuntimeError:
                 pass  # the loop has ended, and its callers with it
+
+
+def _needs_own_commit(job: _Job[Any]) -> bool:
+    """Return whether the job shares no commit with those before it."""
+    return job.is_alone or job.size_bytes > _LARGE_BYTES
 
 
 def _journal_error(error: sqlite3.Error | JournalError, path: str) -> JournalError:
