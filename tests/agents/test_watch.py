@@ -202,7 +202,7 @@ async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = _watching(stage, tmp_path, monkeypatch)
-    _, call = _gate(stage, tmp_path)
+    gate, call = _gate(stage, tmp_path)
     async with asyncio.timeout(TIMEOUT_S), real_server(home) as server, server.client() as talk:
         await talk.send(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
@@ -213,6 +213,7 @@ async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
             view = await talk.follow(session_id)
             await talk.wait_for(view, lambda view: bool(view.rows("tool_calls")))
             assert view.state["connection"] == "watched"
+        os.close(os.open(gate, os.O_RDWR))  # its command ends, which the killed agent has left running
         opened = await talk.call("session.resume", session_id=session_id)
         assert (opened["state"]["connection"], opened["state"]["status"]) == ("connected", "idle")
         await talk.call("session.prompt", session_id=session_id, text="[[say:Here again.]]")
