@@ -70,7 +70,7 @@ torture: install built browser  ## attack everything, for less than an hour, and
 		status=$$?; $(MAKE) --no-print-directory torture-table && exit $$status
 
 torture-commands: install  ## command lines, rules, files and races
-	$(TORTURE) DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 2 tests/host/test_canary.py
+	$(TORTURE) DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 2 --dist worksteal tests/host/test_canary.py
 	$(TORTURE) $(BIN)/pytest -n 2 tests/host/test_attack_lines.py tests/host/test_escapes.py tests/host/test_guards.py \
 		tests/host/test_hostile.py tests/cli/test_escapes.py tests/test_page_packages.py
 
