@@ -51,7 +51,7 @@ format-page: web/node_modules/.installed
 	cd web && npm run --silent format
 
 test: install  ## under five minutes
-	$(BIN)/pytest -n 3 -m "not slow"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not slow"
 
 # The page by itself: the browser's driver keeps a loop running, beside which no other test could have one.
 test-all: install built browser  ## what `make test` leaves out: tests that take long by their nature, or install something
