@@ -1,7 +1,8 @@
 """`ConnectionRecorder`: the frames of one connection, folded at once and written to a journal in batches.
 
-While one batch is being committed the next one gathers; how much may wait is bounded by `ready`. Each frame is handed
-to its session's listener once it is committed, in the order in which the frames were added.
+While one batch is being committed the next one gathers. A connection to an agent awaits `flush` after each read, which
+bounds how much may wait; programs that add frames by themselves await `ready`. Each frame is handed to its session's
+listener once it is committed, in the order in which the frames were added.
 
 `FairScheduler` (`scheduler.py`) shares the loop between the connections.
 
