@@ -27,6 +27,7 @@ class RecordingHandler:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.received = asyncio.Event()
         self.sent: list[OutgoingMessage] = []
         self.answer: Callable[[Request], Awaitable[object]] = self._refuse
         self.go = asyncio.Event()
@@ -38,6 +39,7 @@ class RecordingHandler:
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         self.messages += messages
+        self.received.set()
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
         self.sent.append(message)
@@ -109,6 +111,34 @@ async def test_an_answer_comes_after_all_messages_before_it(
     assert json.loads(bytes(await connection.result(call))) == {"stopReason": "end_turn"}
     kinds = [type(message) for message in handler.messages]
     assert kinds[:101] == [Update] * 100 + [Reply]
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+async def test_nothing_is_written_while_writes_are_held_and_then_all_of_it_in_order(
+    handler: RecordingHandler, has_journal: bool
+) -> None:
+    async def flush() -> None:
+        flushed.set()
+
+    flushed = asyncio.Event()
+    ours, theirs = memory_pair()
+    connection, other = RpcConnection(ours, handler, flush=flush if has_journal else None), OtherSide(theirs)
+    hold = asyncio.get_running_loop().create_future()
+    connection.hold_writes(hold)
+    connection.call("session/prompt", {})
+    connection.notify("session/cancel", {})
+    if has_journal:
+        await flushed.wait()
+    hearing = asyncio.ensure_future(other.hear())
+    other.update("reading goes on")
+    await handler.received.wait()
+    assert not hearing.done()
+    hold.set_result(None)
+    assert (await hearing)["method"] == "session/prompt"
+    assert (await other.hear())["method"] == "session/cancel"
+    connection.notify("session/cancel", {})
+    assert (await other.hear())["method"] == "session/cancel"
+    await connection.close()
 
 
 async def test_errors_become_exceptions_by_their_code(ends: tuple[RpcConnection, OtherSide]) -> None:

@@ -125,8 +125,9 @@ class RpcConnection:
         self._calls: dict[RequestId, Call] = {}
         self._wait_peer_ended = wait_peer_ended
         self._flush = flush
-        self._uncommitted: list[bytes] = []  # lines to write once they are committed
+        self._uncommitted: list[bytes] = []  # lines to write once they are committed, and nothing holds them
         self._writer: asyncio.Task[None] | None = None
+        self._holds: list[asyncio.Future[None]] = []  # nothing is written before all of them are done
         self._incoming: dict[RequestId, _IncomingRequest] = {}  # without an answer: the other side may cancel these
         self._serving: set[asyncio.Task[None]] = set()  # the same, until their answers have been written
         self._has_room = asyncio.Event()  # set while fewer than MAX_CONCURRENT_REQUESTS are being served
@@ -178,6 +179,10 @@ class RpcConnection:
         if self._end is None:
             self._send(self._peer.notify(method, params))
 
+    def hold_writes(self, until: asyncio.Future[None]) -> None:
+        """Write nothing that is sent from now on before `until` is done; it must not fail. Reading goes on."""
+        self._holds.append(until)
+
     async def drain(self) -> None:
         if self._writer is not None:
             await asyncio.wait([self._writer])
@@ -193,7 +198,7 @@ class RpcConnection:
     def _send(self, message: OutgoingMessage) -> None:
         self._handler.on_sending(message, self._clock.time())
         line = message.line + b"\n"
-        if self._flush is None:
+        if self._flush is None and not self._holds:
             self._transport.write(line)
             return
         self._uncommitted.append(line)
@@ -201,11 +206,14 @@ class RpcConnection:
             self._writer = asyncio.get_running_loop().create_task(self._write_committed(), name="dragoman writer")
 
     async def _write_committed(self) -> None:
-        assert self._flush is not None
         try:
             while self._uncommitted:
                 lines, self._uncommitted = self._uncommitted, []
-                await self._flush()
+                if self._flush is not None:
+                    await self._flush()
+                if self._holds:
+                    await asyncio.wait(self._holds)
+                    self._holds = [hold for hold in self._holds if not hold.done()]
                 for line in lines:
                     self._transport.write(line)
         except DragomanError as error:
