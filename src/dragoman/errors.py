@@ -19,7 +19,8 @@ DragomanError
 ├── AgentCrashed             the agent's process ended while it was needed                          agent
 ├── SessionError             this session cannot do that now                                        input
 │   ├── SessionBusy          another run is active and the caller chose not to queue
-│   └── SessionClosed        the session, or the runtime under it, is closed
+│   ├── SessionClosed        the session, or the runtime under it, is closed
+│   └── CheckpointError      the workspace could not be recorded, compared or rewound
 ├── RunFailed                a run did not succeed                                                  agent
 │   ├── StoppedEarly         max_tokens, max_turn_requests or refusal
 │   ├── SilentFailure        `end_turn` without any text, thought, tool call or plan
@@ -226,6 +227,10 @@ class SessionBusy(SessionError):
 
 class SessionClosed(SessionError):
     default_guidance = "Open a new session, or resume this one."
+
+
+class CheckpointError(SessionError):
+    """A checkpoint could not be taken, compared or rewound to. The files of the workspace are as they were."""
 
 
 class RunFailed(DragomanError):

@@ -29,13 +29,16 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 @contextmanager
-def replacing(path: str | Path, *, mode: int = PRIVATE, dir_fd: int | None = None) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | Path, *, mode: int = PRIVATE, dir_fd: int | None = None, temporary: str | None = None, sync: bool = True
+) -> Iterator[BinaryIO]:
     """Open a temporary file beside `path`. It takes the name `path` when the block ends without an exception.
 
-    `mode` is that of the new file, less the umask. With `dir_fd`, `path` is a name in that open folder. Raises
-    `OSError`.
+    `mode` is that of the new file, less the umask. With `dir_fd`, `path` is a name in that open folder. `temporary` is
+    the name of the temporary file, for callers that look for it after a kill. Without `sync`, a power failure may leave
+    an empty file. Raises `OSError`.
     """
-    name = f".dragoman-{secrets.token_hex(8)}"  # unguessable, so that nobody can have put a link there
+    name = temporary or f".dragoman-{secrets.token_hex(8)}"  # unguessable, so that nobody can have put a link there
     beside = Path(path).with_name(name) if dir_fd is None else name
     descriptor = os.open(beside, _CREATE, mode, dir_fd=dir_fd)
     try:
@@ -44,7 +47,8 @@ def replacing(path: str | Path, *, mode: int = PRIVATE, dir_fd: int | None = Non
             file.flush()
             # Before the rename: some disks report only now that they are full, and after a power failure a new name
             # can be there with nothing behind it.
-            os.fsync(descriptor)
+            if sync:
+                os.fsync(descriptor)
         os.replace(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(FileNotFoundError):  # its disappearance may be the very failure
@@ -52,9 +56,14 @@ def replacing(path: str | Path, *, mode: int = PRIVATE, dir_fd: int | None = Non
         raise
 
 
-def atomic_write(path: str | Path, data: bytes, *, mode: int = PRIVATE, dir_fd: int | None = None) -> None:
-    """Replace the file at `path` by one with this content, or leave it as it was. Raises `OSError`."""
-    with replacing(path, mode=mode, dir_fd=dir_fd) as file:
+def atomic_write(
+    path: str | Path, data: bytes, *, mode: int = PRIVATE, dir_fd: int | None = None, sync: bool = True
+) -> None:
+    """Replace the file at `path` by one with this content, or leave it as it was. Raises `OSError`.
+
+    Without `sync`, a power failure may leave an empty file.
+    """
+    with replacing(path, mode=mode, dir_fd=dir_fd, sync=sync) as file:
         file.write(data)
 
 

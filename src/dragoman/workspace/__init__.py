@@ -3,6 +3,13 @@
 folders  `Workspace`: these folders, and the check that a path is inside them
 paths    the safe lookup of a path; `PinnedPath`, a path whose folder is held open; the replacement of a file
 listing  the files of a folder, to choose from
+
+checkpoints       the workspace of a session before and after its runs, over all its folders; comparing and rewinding
+checkpoint_store  the checkpoints of one folder
+shadow            the git repository that they are stored in
+tree_diff         the difference of two of them
+restore           files that are brought back
+git               the program git, on repositories of our own
 """
 
 from dragoman.workspace.folders import Workspace

@@ -40,19 +40,37 @@ _COPIED_MODE: Final = 0o7777 & ~(stat.S_ISUID | stat.S_ISGID)
 _COPIED_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
 
 
-def replace_file(folder: int, name: str, data: bytes) -> None:
-    """Write the file of this name in a folder (a descriptor), whether it exists or not. Raises `OSError`."""
+def replace_file(
+    folder: int,
+    name: str,
+    data: bytes,
+    *,
+    is_executable: bool | None = None,
+    temporary: str | None = None,
+    sync: bool = True,
+) -> None:
+    """Write the file of this name in a folder (a descriptor), whether it exists or not. Raises `OSError`.
+
+    `is_executable` sets or clears the executable bits, which otherwise stay as they are. `temporary` and `sync` are
+    those of `replacing`.
+    """
     try:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        old = None  # a link has no mode to copy
     # Readable only by its owner until the mode is copied: a private file must not become readable.
-    with replacing(name, mode=0o666 if old is None else 0o600, dir_fd=folder) as file:
+    mode = 0o600 if old is not None else 0o777 if is_executable else 0o666
+    with replacing(name, mode=mode, dir_fd=folder, temporary=temporary, sync=sync) as file:
         file.write(data)
         if old is not None:
             file.flush()  # a later write would clear some of the mode's bits
             _copy_owner_and_mode(file.fileno(), old)
             _copy_attributes(folder, name, file.fileno())
+            if is_executable is not None and is_executable != bool(old.st_mode & stat.S_IXUSR):
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                os.fchmod(file.fileno(), mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111)
 
 
 def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
