@@ -26,6 +26,9 @@ if "DRAGOMAN_HOME" not in os.environ:  # worker processes inherit it
 # The demo agent speaks at the pace of a reader, unless a test sets its own.
 os.environ.setdefault("DRAGOMAN_DEMO_PACE", "0")
 
+# Checkpoints cost each session of the tests some processes of git. The tests of checkpoints switch them on.
+os.environ.setdefault("DRAGOMAN_CHECKPOINTS", "off")
+
 # No example has a time limit: on a busy machine any of them can be slow, and time is no property of the code.
 # Sixty examples each: `make test` has five minutes for some eight thousand tests. Use more to hunt a defect.
 settings.register_profile("dragoman", deadline=None, max_examples=60)

@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from dragoman.hub.local import resume_session_sync as resume_session_sync
     from dragoman.hub.local import run as run
     from dragoman.hub.local import run_sync as run_sync
+    from dragoman.protocol.checkpoints import Checkpoint as Checkpoint
+    from dragoman.protocol.checkpoints import ComparedFile as ComparedFile
+    from dragoman.protocol.checkpoints import Hunk as Hunk
+    from dragoman.protocol.checkpoints import Rewind as Rewind
+    from dragoman.protocol.checkpoints import RewindChange as RewindChange
+    from dragoman.protocol.checkpoints import RunRef as RunRef
+    from dragoman.protocol.checkpoints import SkippedPath as SkippedPath
+    from dragoman.protocol.checkpoints import WorkspaceDiff as WorkspaceDiff
     from dragoman.record import events as events
     from dragoman.record import rows as rows
     from dragoman.remote.client import Client as Client
@@ -90,7 +98,9 @@ _HOMES = {
     "BackendAdapter": "backend",
     "Budget": "evaluation.budget",
     "Capabilities": "session.capabilities",
+    "Checkpoint": "protocol.checkpoints",
     "Client": "remote.client",
+    "ComparedFile": "protocol.checkpoints",
     "Diagnostic": "session.diagnostics",
     "EnvVariable": "wire.vocabulary",
     "EvaluationPrompt": "evaluation.response",
@@ -98,6 +108,7 @@ _HOMES = {
     "FileAttachment": "session.prompt",
     "HttpHeader": "wire.vocabulary",
     "Hub": "hub.hub",
+    "Hunk": "protocol.checkpoints",
     "ImageAttachment": "session.prompt",
     "Limits": "session.spec",
     "LinkAttachment": "session.prompt",
@@ -115,11 +126,15 @@ _HOMES = {
     "QuestionAnswer": "host.question.question",
     "RemoteSession": "remote.session",
     "RetryPolicy": "evaluation.response",
+    "Rewind": "protocol.checkpoints",
+    "RewindChange": "protocol.checkpoints",
     "Run": "session.run",
+    "RunRef": "protocol.checkpoints",
     "RunResult": "session.run",
     "Session": "session.session",
     "SessionConfig": "session.options",
     "SessionHandle": "session.handle",
+    "SkippedPath": "protocol.checkpoints",
     "SyncAgentRuntime": "session.sync",
     "SyncClient": "remote.client",
     "SyncRun": "session.sync",
@@ -130,6 +145,7 @@ _HOMES = {
     "ToolError": "evaluation.tool",
     "ToolServer": "evaluation.server",
     "Workspace": "workspace",
+    "WorkspaceDiff": "protocol.checkpoints",
     "answer_later": "host.permission",
     "evaluate": "evaluation.evaluate",
     "evaluate_sync": "evaluation.evaluate",

@@ -74,6 +74,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     line_limit: int = 64 * 1024 * 1024
     # Store sessions in the journal. Without it no session can be found again or resumed.
     journal: bool = True
+    # Record the workspace before and after each run, so that its changes can be shown and taken back.
+    checkpoints: bool = True
+    # In bytes. Larger files are in no checkpoint: they are mostly data, and each version would take as much again.
+    checkpoint_file_limit: int = 64 * 1024 * 1024
+    # Older checkpoints are removed, and the oldest ones of a folder that has more bytes of them.
+    checkpoint_age: float = 30 * 86_400.0
+    checkpoint_size: int = 4 * 1024**3
     # How long a permission request waits for an answer before it is denied. None: the user may be away for a while.
     permission_timeout: float | None = None
     agents: dict[str, Table] = {}
@@ -354,6 +361,7 @@ def _size(value: object) -> int:
     return value
 
 
+_BYTES: Final = 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'
 _DURATION: Final = 'a duration: seconds, or a text such as "90s", "5m" or "1h30m"'
 _LIMIT: Final = Setting(_limit, _DURATION + ", more than zero")
 _GRACE: Final = Setting(lambda value: parse_duration(value), _DURATION)
@@ -372,7 +380,11 @@ SETTINGS: Final[dict[str, Setting]] = {
     "idle_limit": _OPTIONAL_LIMIT,
     "permission_timeout": _OPTIONAL_LIMIT,
     "journal": Setting(_switch, "on or off", ("on", "off")),
-    "line_limit": Setting(_size, 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'),
+    "checkpoints": Setting(_switch, "on or off", ("on", "off")),
+    "checkpoint_file_limit": Setting(_size, _BYTES),
+    "checkpoint_age": _LIMIT,
+    "checkpoint_size": Setting(_size, _BYTES),
+    "line_limit": Setting(_size, _BYTES),
 }
 
 

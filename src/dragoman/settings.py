@@ -27,6 +27,10 @@ DESCRIPTIONS: Final = {
     "idle_limit": "Time limit for an agent's silence during a run.",
     "permission_timeout": "Time limit for answering a permission; after it, the permission is denied.",
     "journal": "Record what the command line runs.",
+    "checkpoints": "Record the workspace before and after each run.",
+    "checkpoint_file_limit": "Largest file in a checkpoint.",
+    "checkpoint_age": "Age at which checkpoints are removed.",
+    "checkpoint_size": "Size of a folder's checkpoints over which the oldest are removed.",
     "line_limit": "Longest line that an agent may send.",
 }
 

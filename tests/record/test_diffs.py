@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.record.diffs import changed_lines, count_changed_lines, describe_changes
-from dragoman.wire.vocabulary import Diff
+from dragoman.record import rows
+from dragoman.record.diffs import changed_lines, claimed_paths, count_changed_lines, describe_changes
+from dragoman.wire.vocabulary import Diff, ToolCallLocation
 
 
 def diff(old: str | None, new: str) -> Diff:
@@ -57,3 +58,31 @@ def test_a_line_end_that_becomes_something_else_is_a_change_to_see(sign: str) ->
 
 def test_line_ends_of_another_system_are_no_change() -> None:
     assert changed_lines(Diff(path="x", old_text="a\r\nb\r\n", new_text="a\nb\n"), context=1) == []
+
+
+def call(run_id: str, *paths: str, status: str = "completed", kind: str = "edit", diffs: bool = False) -> rows.ToolCall:
+    return rows.ToolCall(
+        id=f"tool-{run_id}",
+        tool_call_id="t",
+        run_id=run_id,
+        time=0.0,
+        replayed=False,
+        status=status,
+        kind=kind,
+        content=tuple(Diff(path=path, old_text="", new_text="x") for path in paths) if diffs else (),
+        locations=() if diffs else tuple(ToolCallLocation(path=path) for path in paths),
+    )
+
+
+def test_claimed_files_are_those_of_completed_edits_and_writes() -> None:
+    tool_calls = [
+        call("r1", "/a", diffs=True),
+        call("r1", "/b"),
+        call("r1", "/read", kind="read"),
+        call("r1", "/failed", status="failed"),
+        call("r2", "/other"),
+    ]
+    write = rows.FileCall(id="f", request_id=1, run_id="r1", time=0.0, operation="write", path="/c", status="done")
+    read = rows.FileCall(id="g", request_id=2, run_id="r1", time=0.0, operation="read", path="/d", status="done")
+    assert claimed_paths(tool_calls, [write, read], "r1") == ["/a", "/b", "/c"]
+    assert claimed_paths(tool_calls, [write, read], None) == ["/a", "/b", "/other", "/c"]

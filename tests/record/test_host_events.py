@@ -114,3 +114,23 @@ def test_a_question_has_events_when_it_is_asked_answered_and_completed() -> None
     assert (requested.mode, requested.message, requested.url, requested.schema) == ("url", "Log in", url, None)
     assert (answered.question_id, answered.action, answered.decided_by) == (requested.question_id, "accept", "person")
     assert only(tape, events.QuestionCompleted).question_id == requested.question_id
+
+
+def test_a_checkpoint_that_failed_is_a_warning_with_its_reason() -> None:
+    tape = Tape()
+    tape.note(notes.CheckpointFailed("run-1", "before", "the disk is full"))
+    event = only(tape, events.CheckpointFailed)
+    assert (event.run_id, event.moment, event.reason) == ("run-1", "before", "the disk is full")
+    [notice] = tape.fold.notices.values()
+    assert (notice.run_id, notice.severity, notice.text) == ("run-1", "warning", "the disk is full")
+    assert "before this run" in notice.title
+
+
+def test_a_rewind_is_told_with_the_files_that_it_changed() -> None:
+    tape = Tape()
+    tape.note(notes.Rewound("op", "before run 3", "run-3", True, 3, ("a", "b")))
+    event = only(tape, events.WorkspaceRewound)
+    assert (event.target, event.to_run_id, event.before, event.changed) == ("before run 3", "run-3", True, 3)
+    [notice] = tape.fold.notices.values()
+    assert notice.title == "The files were brought back to what they were before run 3."
+    assert notice.text == "3 changed: a, b, and 1 more"

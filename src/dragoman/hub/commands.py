@@ -20,6 +20,7 @@ from dragoman.host.files import read_text
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope
 from dragoman.protocol.requests import (
+    CheckpointRewind,
     PermissionAnswer,
     QuestionAnswer,
     QueueEdit,
@@ -50,6 +51,7 @@ Command: TypeAlias = (
     | SessionSetOption
     | SessionSetMode
     | SessionClose
+    | CheckpointRewind
 )
 
 # The kinds of option that an answer takes, in order; with `always` the other way round.

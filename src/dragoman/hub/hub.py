@@ -48,6 +48,7 @@ from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import LocalOptions, ResumeOptions, SessionConfig, check_keywords, session_config
 from dragoman.session.session import Session, new_id
 from dragoman.wire.messages import Notification
+from dragoman.workspace.checkpoints import CheckpointSettings, SessionCheckpoints
 
 ORPHANED = "the process that ran it ended before it did"
 
@@ -61,6 +62,23 @@ COMMAND_TIMEOUT_S: Final = 60.0
 QUEUED_ELSEWHERE_S: Final = 3.0
 
 logger = logging.getLogger(__name__)
+
+
+def checkpoint_settings(config: Config) -> CheckpointSettings:
+    """Return how checkpoints are taken, as configured."""
+    return CheckpointSettings(
+        home=config.home,
+        is_default=config.checkpoints,
+        max_file_bytes=config.checkpoint_file_limit,
+        max_age_s=config.checkpoint_age,
+        max_bytes=config.checkpoint_size,
+    )
+
+
+async def forget_checkpoints(row: SessionRow, config: Config) -> None:
+    """Remove the checkpoints of a session, with the contents that only they have."""
+    if folders := [Path(folder) for folder in dict.fromkeys((row.cwd, *row.folders)) if folder]:
+        await SessionCheckpoints(checkpoint_settings(config), row.id, folders).forget()
 
 
 class Hub:
@@ -99,6 +117,7 @@ class Hub:
             self._journal_client.on_session_opened = self._on_session_opened
             self._journal_client.on_session_left = self._on_session_left
             self._journal_client.keeps_failed = self._keeps_failed
+            self._journal_client.checkpoints = checkpoint_settings(self._config)
             await self._interrupt_orphaned_runs()
         except BaseException:
             await self.close()
@@ -310,6 +329,8 @@ class Hub:
                 )
             self._begun.pop(session_id, None)
             sub_agents = descendants(await self.journal.sessions(), [session_id])
+            if (row := await self.journal.session(session_id)) is not None:
+                await forget_checkpoints(row, self._config)
             deleted = await self.journal.delete(session_id, at=self._clock.time(), by=by)
         for sub_agent in sub_agents:
             await self.delete_session(sub_agent.id, by=by)

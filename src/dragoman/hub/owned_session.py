@@ -26,9 +26,11 @@ from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
+from dragoman.protocol.checkpoints import Rewind
 from dragoman.protocol.messages import Scope, includes
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.run import Run
+from dragoman.session.run_checkpoints import words_for
 from dragoman.session.run_queue import PromptQueue
 from dragoman.session.session import Session
 
@@ -329,6 +331,11 @@ class OwnedSession:
                 await self._receipt(
                     queued.id, "refused", InputError("it was taken out of the queue"), changes=queued.changes
                 )
+            case requests.CheckpointRewind(run=run, before=before, plan=str(plan_id)):
+                target = words_for(tuple(session.fold.runs), run, before=before)
+                await session.rewind(Rewind(id=plan_id, target=target, run_id=run, before=before, changes=()))
+            case requests.CheckpointRewind():
+                raise InputError("a rewind needs the id of its plan")
             case requests.SessionClose():
                 self._start_task(self.close())
             case requests.SessionPrompt() | requests.QueueEdit() | requests.QueueMove():

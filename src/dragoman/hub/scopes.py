@@ -80,6 +80,8 @@ def opening_reason(agent: str | None, session: SessionConfig, config: Config) ->
     for option_id, value in chosen.items():
         if value not in asks_in.get(option_id, ()):
             return _not_asking(option_id, value)
+    if session.checkpoints is False and config.checkpoints:
+        return "without checkpoints nobody could take back what the agent changes"
     return session_reason(session, session.workspace.folders, config)
 
 
@@ -174,6 +176,8 @@ def check_command(session: Session, command: Command, scope: Scope, home: Path) 
             require_admin(scope, _answer_reason(session, command))
         case requests.SessionSetOption(option_id=option_id, value=value):
             require_admin(scope, _setting_reason(session, session.fold.settings.get(option_id), value, config))
+        case requests.CheckpointRewind():
+            require_admin(scope, "a rewind overwrites files, and no rule judges which")
         case requests.SessionSetMode(mode=mode):
             require_admin(scope, _setting_reason(session, session.fold.setting("mode"), mode, config))
         case (

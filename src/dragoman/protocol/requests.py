@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar, 
 import msgspec
 
 from dragoman.protocol import results
+from dragoman.protocol.checkpoints import Rewind, WorkspaceDiff
 from dragoman.protocol.messages import Scope, Stream
 from dragoman.protocol.models import Model, Table
 
@@ -187,6 +188,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     network: bool | None = None
     web_search: bool | None = None
     keep_terminals: bool | None = None  # a cancel leaves the commands that the agent started through Dragoman running
+    checkpoints: bool | None = None  # the workspace is recorded before and after each run; None: as configured
 
 
 class SettingOptions(TypedDict, total=False):
@@ -200,6 +202,7 @@ class SettingOptions(TypedDict, total=False):
     network: bool | None  # whether commands may use the network
     web_search: bool | None  # whether the agent may search the web
     keep_terminals: bool | None  # whether commands that the agent started through Dragoman outlive a cancelled run
+    checkpoints: bool | None  # whether the workspace is recorded before and after each run; by default as configured
 
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))
@@ -222,6 +225,7 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     network: bool | None = None
     web_search: bool | None = None
     keep_terminals: bool | None = None
+    checkpoints: bool | None = None
 
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))
@@ -388,6 +392,50 @@ class SessionDiffs(Request[results.FileDiffs], tag="session.diffs", frozen=True,
     session_id: str
     path: str
     run_id: str | None = None
+
+
+# -- checkpoints of the workspace
+
+
+@declare("view", route=Route("GET", f"{SESSION}/checkpoints"))
+class CheckpointList(Request[results.Checkpoints], tag="checkpoint.list", frozen=True, kw_only=True):
+    """List the checkpoints of a session's workspace, oldest first."""
+
+    session_id: str
+
+
+@declare("prompt", changes=False, route=Route("GET", f"{SESSION}/diff"))
+class CheckpointDiff(Request[WorkspaceDiff], tag="checkpoint.diff", frozen=True, kw_only=True):
+    """Compare the workspace before and after a run.
+
+    `run`: its id or its number, from 1 on; by default the last one. `since_start`: since the session was opened. A long
+    answer comes in parts: repeat the request with `next_offset` as `offset`; for more lines of one file, with its
+    `path` and its `next_line` as `first_line`. Without the scope `admin`, the lines of files that a rule denies or asks
+    about are left out.
+    """
+
+    session_id: str
+    run: str | None = None
+    since_start: bool = False
+    path: str | None = None
+    offset: int = 0
+    first_line: int = 0
+
+
+@declare("admin", route=Route("POST", f"{SESSION}/rewind"))
+class CheckpointRewind(Request[Rewind], tag="checkpoint.rewind", frozen=True, kw_only=True):
+    """Bring the files of the workspace back to what they were after a run, or `before` it.
+
+    Without a `plan` nothing is changed: the result says which files would be, and its `id` is the `plan` of the request
+    that does it. That one is refused if files were changed since, and while an agent is at work there. `undo`: back to
+    what the files were before the last rewind.
+    """
+
+    session_id: str
+    run: str | None = None
+    before: bool = False
+    undo: bool = False
+    plan: str | None = None
 
 
 # -- the queue of a session

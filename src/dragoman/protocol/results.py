@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dragoman._version import __version__
+from dragoman.protocol.checkpoints import Checkpoint
 from dragoman.protocol.messages import ErrorDetails, Scope
 from dragoman.protocol.models import (
     AgentItem,
@@ -102,6 +103,10 @@ class FileDiffs(Model, frozen=True, kw_only=True):
 
     diffs: tuple[DiffItem, ...]
     more: int
+
+
+class Checkpoints(Model, frozen=True, kw_only=True):
+    checkpoints: tuple[Checkpoint, ...]
 
 
 class WorkspaceItem(Model, frozen=True, kw_only=True):

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from dragoman.record import rows
 from dragoman.wire.vocabulary import Diff
+
+# Kinds of tool calls that change the files that they name.
+_CHANGING_KINDS: Final = ("edit", "delete", "move")
 
 # `difflib` compares every line with every other at worst. Past this many comparisons the counts are those of the
 # changed region as a whole: a figure in a line of text is not worth a second of silence.
 COMPARISONS = 1_000_000
+
+
+def claimed_paths(
+    tool_calls: Iterable[rows.ToolCall], file_calls: Iterable[rows.FileCall], run_id: str | None
+) -> list[str]:
+    """Return the files that the agent reported to have changed, in a run or in all; as it wrote their paths."""
+    paths: dict[str, None] = {}
+    for call in tool_calls:
+        if call.status == "completed" and run_id in (None, call.run_id):
+            paths.update(dict.fromkeys(item.path for item in call.content if isinstance(item, Diff)))
+            if call.kind in _CHANGING_KINDS:
+                paths.update(dict.fromkeys(location.path for location in call.locations))
+    for file_call in file_calls:
+        if file_call.operation == "write" and file_call.status == "done" and run_id in (None, file_call.run_id):
+            paths[file_call.path] = None
+    return list(paths)
 
 
 def count_changed_lines(diffs: Iterable[Diff]) -> tuple[int, int]:

@@ -20,6 +20,8 @@ question.asked            QuestionAsked          the agent asks the user a quest
 question.answered         QuestionAnswered       the answer to a question
 question.completed        QuestionCompleted      the agent says that the visit of a question's URL is complete
 history.differs           HistoryDiffers         the history that the agent replayed differs from the journal
+checkpoint.failed         CheckpointFailed       the workspace before or after a run could not be recorded
+workspace.rewound         WorkspaceRewound       the files were brought back to an earlier checkpoint
 provider.event            ProviderEvent          anything that no other event carries without loss
 run.completed             RunCompleted           success, cancelled or error; always the last of a run
 error                     Error                  a failure, in a run or between runs
@@ -285,6 +287,25 @@ class HistoryDiffers(EventBase, frozen=True, gc=False):
     count: int
 
 
+class CheckpointFailed(EventBase, frozen=True, gc=False):
+    """A warning: the run goes on, but its changes cannot be compared exactly, or rewound. `moment`: before or after."""
+
+    type: ClassVar[str] = "checkpoint.failed"
+    moment: str
+    reason: str
+
+
+class WorkspaceRewound(EventBase, frozen=True, gc=False):
+    """`target` says in words where to, such as "before run 3"; `paths` are the first of the `changed` files."""
+
+    type: ClassVar[str] = "workspace.rewound"
+    target: str
+    to_run_id: str | None
+    before: bool
+    changed: int
+    paths: tuple[str, ...]
+
+
 class ProviderEvent(EventBase, frozen=True, gc=False):
     """`kind` is the update's own name (`available_commands_update`, `current_mode_update`, …) or method."""
 
@@ -331,6 +352,8 @@ Event: TypeAlias = (
     | QuestionAnswered
     | QuestionCompleted
     | HistoryDiffers
+    | CheckpointFailed
+    | WorkspaceRewound
     | ProviderEvent
     | RunCompleted
     | Error
@@ -453,6 +476,10 @@ def event_from_fact(
             return ProviderEvent(*head, kind)
         case facts.HistoryDiffers(differs=differs):
             return HistoryDiffers(*without_frame, differs.differences, differs.count)
+        case facts.CheckpointFailed(failed=failed):
+            return CheckpointFailed(time, session_id, failed.run_id, None, failed.moment, failed.reason)
+        case facts.Rewound(rewound=note):
+            return WorkspaceRewound(*without_frame, note.target, note.run_id, note.before, note.changed, note.paths)
         case facts.RunEnded() | facts.RunCostChanged():
             return None
 

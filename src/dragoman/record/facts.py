@@ -141,6 +141,20 @@ class HistoryDiffers(msgspec.Struct, frozen=True, gc=False):
     differs: notes.HistoryDiffers
 
 
+class CheckpointFailed(msgspec.Struct, frozen=True, gc=False):
+    """The workspace before or after a run could not be recorded."""
+
+    notice: rows.Notice
+    failed: notes.CheckpointFailed
+
+
+class Rewound(msgspec.Struct, frozen=True, gc=False):
+    """The files of the workspace were brought back to an earlier checkpoint."""
+
+    notice: rows.Notice
+    rewound: notes.Rewound
+
+
 class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
     """A frame that is recorded and passed on, and changes no row."""
 
@@ -183,6 +197,8 @@ Fact: TypeAlias = (
     | NoticeChanged
     | SettingsChanged
     | HistoryDiffers
+    | CheckpointFailed
+    | Rewound
     | OtherUpdate
     | RunEnded
     | RunCostChanged

@@ -56,6 +56,7 @@ class SessionFold:
         self.usage = rows.Usage()
         self.title: str | None = None
         self.differs: notes.HistoryDiffers | None = None  # of the last replay that differed from the journal
+        self.rewinds: set[str] = set()  # ids of the rewinds that were recorded
         self.runs = Runs()
         self.sub_agents: dict[str, rows.SubAgent] = {}
         self.notices = Notices()
@@ -388,6 +389,11 @@ class SessionFold:
                 return [*self.messages.end(), *closed, RunEnded(run)]
             case notes.AgentRestarted(how=how):
                 return (self.notices.add_restart(self._context(position, time), how),)
+            case notes.CheckpointFailed() as failed:
+                return (self.notices.add_checkpoint_failed(self._context(position, time), failed),)
+            case notes.Rewound() as rewound:
+                self.rewinds.add(rewound.operation)
+                return (self.notices.add_rewound(self._context(position, time), rewound),)
             case notes.HistoryDiffers() as differs:
                 self.differs = differs
                 return (HistoryDiffers(differs),)

@@ -7,8 +7,16 @@ from typing import Final
 
 import msgspec
 
-from dragoman.record import rows
-from dragoman.record.facts import BlockAdded, Fact, MessageEnded, NoticeChanged, TextAdded
+from dragoman.record import notes, rows
+from dragoman.record.facts import (
+    BlockAdded,
+    CheckpointFailed,
+    Fact,
+    MessageEnded,
+    NoticeChanged,
+    Rewound,
+    TextAdded,
+)
 from dragoman.record.rows import FrameContext
 from dragoman.record.text import GrowingText
 from dragoman.wire import vocabulary as acp
@@ -185,6 +193,37 @@ class Notices(dict[str, rows.Notice]):
         )
         self[row.id] = row
         return NoticeChanged(row, RESTART)
+
+    def add_checkpoint_failed(self, context: FrameContext, note: notes.CheckpointFailed) -> CheckpointFailed:
+        title = "No checkpoint before this run: it cannot be rewound, and its changes are not known exactly."
+        if note.moment == "after":
+            title = "No checkpoint after this run: its changes are not known exactly."
+        row = rows.Notice(
+            id=context.row_id("notice"),
+            run_id=note.run_id,
+            time=context.time,
+            kind="notice",
+            severity="warning",
+            title=title,
+            text=note.reason,
+        )
+        self[row.id] = row
+        return CheckpointFailed(row, note)
+
+    def add_rewound(self, context: FrameContext, note: notes.Rewound) -> Rewound:
+        """Mark the place where the files were brought back. The agent does not know of it."""
+        more = note.changed - len(note.paths) if note.paths else 0
+        listed = ", ".join((*note.paths, *([f"and {more} more"] if more > 0 else ())))
+        row = rows.Notice(
+            id=context.row_id("notice"),
+            run_id=None,
+            time=context.time,
+            kind="notice",
+            title=f"The files were brought back to what they were {note.target}.",
+            text=f"{note.changed} changed{': ' if note.paths else ''}{listed}" if note.changed else "No file differed.",
+        )
+        self[row.id] = row
+        return Rewound(row, note)
 
     def update_compaction(self, context: FrameContext, update: acp.CompactionUpdate) -> NoticeChanged:
         row = self.get(self._compactions.get(update.compaction_id, ""))

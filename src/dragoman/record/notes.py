@@ -114,6 +114,25 @@ class HistoryDiffers(msgspec.Struct, frozen=True):
     count: int  # of all differences
 
 
+class CheckpointFailed(msgspec.Struct, frozen=True):
+    """The workspace before or after a run could not be recorded. The run goes on, and cannot be rewound to."""
+
+    run_id: str
+    moment: Literal["before", "after"]
+    reason: str
+
+
+class Rewound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The files of the workspace were brought back to an earlier checkpoint."""
+
+    operation: str
+    target: str  # in words, such as "before run 3"
+    run_id: str | None = None  # the run whose checkpoint it was; None where the last rewind was undone
+    before: bool = False
+    changed: int = 0  # the number of files that were created, overwritten or deleted
+    paths: tuple[str, ...] = ()  # the first of these
+
+
 class NoiseOmitted(msgspec.Struct, frozen=True):
     """Lines of the agent that were no messages and were not recorded, because there were too many. Of no session."""
 
@@ -133,6 +152,8 @@ Note: TypeAlias = (
     | RunInterrupted
     | AgentRestarted
     | HistoryDiffers
+    | CheckpointFailed
+    | Rewound
 )
 
 _TYPES: dict[str, type[Note]] = {
@@ -145,6 +166,8 @@ _TYPES: dict[str, type[Note]] = {
     "_dragoman/run_interrupted": RunInterrupted,
     "_dragoman/agent_restarted": AgentRestarted,
     "_dragoman/history_differs": HistoryDiffers,
+    "_dragoman/checkpoint_failed": CheckpointFailed,
+    "_dragoman/rewound": Rewound,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}
 

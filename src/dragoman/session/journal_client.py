@@ -16,6 +16,7 @@ from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import ConnectionRecorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.session.session import Session
+from dragoman.workspace.checkpoints import CheckpointSettings
 
 # The author of the deletion of a session without a prompt.
 REMOVED_BY: Final = "dragoman"
@@ -37,6 +38,7 @@ class JournalClient:
         self.on_session_opened: Callable[[Session], None] | None = None
         self.on_session_left: Callable[[str], None] | None = None
         self.keeps_failed: Callable[[str, BaseException | None], bool] = lambda session_id, error: False
+        self.checkpoints: CheckpointSettings | None = None  # how the workspaces of its sessions are recorded
         self._is_alive = is_alive
 
     async def connect(self, agent: str, secrets: Mapping[str, str]) -> ConnectionRecorder:

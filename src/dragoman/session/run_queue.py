@@ -19,6 +19,7 @@ from dragoman.record import notes, rows
 from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.interfaces import Runtime
 from dragoman.session.run import Run
+from dragoman.session.run_checkpoints import RunCheckpoints
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 
@@ -157,8 +158,10 @@ class RunQueue:
         host: Host,
         dispatcher: SessionDispatcher,
         system_prompt: str | None,
+        checkpoints: RunCheckpoints | None = None,
     ) -> None:
         self.pending_system_prompt = system_prompt
+        self._checkpoints = checkpoints
         self._session = session
         self._runtime = runtime
         self._host = host
@@ -195,10 +198,14 @@ class RunQueue:
         run.began()
         try:
             self._session.note(notes.Prompt(run.id, user_blocks))
+            if self._checkpoints is not None:
+                self._runtime.hold_writes(self._checkpoints.begin_run(run.id))
             self._runtime.send_prompt(self._session.agent_session_id, blocks)
         except BaseException as error:
             # It did not reach the agent: the session is as free as before.
             self._dispatcher.active = None
+            if self._checkpoints is not None:
+                self._checkpoints.abandon_run(run.id)
             if isinstance(error, TypeError | ValueError):
                 raise InputError(f"the prompt cannot be written as JSON: {error}") from error
             raise
@@ -242,6 +249,8 @@ class RunQueue:
         if self._has_stopped(run):
             return
         self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self._session.agent_session_id))
+        if self._checkpoints is not None:
+            self._checkpoints.release_prompt()
         # The protocol wants every question of the cancelled run answered, and we go on listening.
         self._host.cancel_pending(rest_of_run=True)
         self._runtime.wake_reader()
@@ -267,22 +276,28 @@ class RunQueue:
         self._host.cancel_pending()
         # Also where the agent gave another reason: it was asked to stop, and its commands are being ended.
         is_stopped = run.cancelling or row.status in STOPPED
-        if is_stopped and self._host.has_run_terminals:
-            # The run is active until its commands have ended: nothing of it goes on while the session is idle.
-            finishing = self._finish_after_commands(run, row)
+        if self._checkpoints is not None or (is_stopped and self._host.has_run_terminals):
+            # The run is active until its commands have ended: nothing of it goes on while the session is idle. And
+            # until there is a checkpoint: what anyone changes after the run is not in it.
+            finishing = self._finish_later(run, row, is_stopped=is_stopped)
             self._finishing = run, asyncio.get_running_loop().create_task(finishing, name="dragoman end of a run")
         else:
             self._finish(run, row, is_stopped=is_stopped)
 
-    async def _finish_after_commands(self, run: Run, row: rows.Run) -> None:
+    async def _finish_later(self, run: Run, row: rows.Run, *, is_stopped: bool) -> None:
         try:
             async with timeout(self._runtime.clock, self._runtime.limits.cancel_timeout):
-                await self._host.end_run_terminals()
-                await self._dispatcher.handed_on()  # the ends of the commands come before the end of the run
+                if is_stopped:
+                    await self._host.end_run_terminals()
+                    await self._dispatcher.handed_on()  # the ends of the commands come before the end of the run
         except TimeoutError:
             logger.warning("session %s: a command of the run %s could not be ended", self._session.id, run.id)
         finally:
-            self._finish(run, row, is_stopped=True)
+            try:
+                if self._checkpoints is not None and not await self._checkpoints.end_run(run.id):
+                    await self._dispatcher.handed_on()  # the warning comes before the end of the run
+            finally:
+                self._finish(run, row, is_stopped=is_stopped)
 
     def _finish(self, run: Run, row: rows.Run, *, is_stopped: bool) -> None:
         self._dispatcher.active = None

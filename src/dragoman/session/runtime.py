@@ -6,6 +6,7 @@ it ends the sessions; when it is closed it ends the process.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -59,6 +60,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Call, RpcConnection, copy_error
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
+from dragoman.workspace.checkpoints import CheckpointSettings
 
 if TYPE_CHECKING:
     # With a journal: loaded by those who have one.
@@ -128,6 +130,11 @@ class AgentRuntime:
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
         self._close = CloseOnce(self._end, f"close {spec.name}")
+
+    @property
+    def checkpoints(self) -> CheckpointSettings | None:
+        """The settings for checkpoints of workspaces; None without a journal, by which alone they are found again."""
+        return self._journal_client.checkpoints if self._journal_client is not None else None
 
     def keep_in(self, journal_client: JournalClient) -> None:
         """Record everything in this journal. To be called before the start."""
@@ -403,6 +410,7 @@ class AgentRuntime:
                     notes.RunInterrupted(run.id, "interrupted", "the session was continued before this run had ended")
                 )
             await self.recorder.flush()
+        session.on_opened()
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")
 
@@ -485,6 +493,11 @@ class AgentRuntime:
         connection = self._living()
         with self._router.sending_for(agent_session_id):
             connection.call("session/prompt", acp.PromptRequest(session_id=agent_session_id, prompt=blocks))
+
+    def hold_writes(self, until: asyncio.Future[None]) -> None:
+        """Write nothing more to the agent before `until` is done."""
+        if self._connection is not None:
+            self._connection.hold_writes(until)
 
     def notify(self, method: str, params: object) -> None:
         if self._connection is not None:

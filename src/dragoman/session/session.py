@@ -35,7 +35,9 @@ from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.requests import AgentTools
 from dragoman.host.terminal.terminal import Terminal
+from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
 from dragoman.record import events, notes, rows
+from dragoman.record.diffs import claimed_paths
 from dragoman.record.events import Event
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.settings import is_unlisted
@@ -57,11 +59,13 @@ from dragoman.session.options import (
 from dragoman.session.ports import OutputRunPort, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
+from dragoman.session.run_checkpoints import RunCheckpoints, choose_run, rewound_note, words_for
 from dragoman.session.run_queue import RunQueue
 from dragoman.session.spec import AgentSpec
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Request
+from dragoman.workspace.checkpoints import SessionCheckpoints
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -128,7 +132,17 @@ class Session:
             on_event=config.on_event,
             observer=runtime.observer,
         )
-        self._run_queue = RunQueue(self, runtime, self._host, self._dispatcher, config.system_prompt)
+        self._checkpoints: SessionCheckpoints | None = None
+        self._run_checkpoints: RunCheckpoints | None = None
+        recorded = runtime.checkpoints
+        if recorded is None and config.checkpoints:
+            raise InputError("checkpoints need the journal, by which they are found again", guidance="Switch it on.")
+        if recorded is not None and (recorded.is_default if config.checkpoints is None else config.checkpoints):
+            self._checkpoints = SessionCheckpoints(recorded, session_id, config.workspace.folders)
+            self._run_checkpoints = RunCheckpoints(self._checkpoints, self.note, self.fold.rewinds, runtime.clock)
+        self._run_queue = RunQueue(
+            self, runtime, self._host, self._dispatcher, config.system_prompt, self._run_checkpoints
+        )
         self.on_updates = self._dispatcher.on_updates
         self._serving = 0  # requests of the agent that we have not answered
         self.own_tool_calls = 0  # of tools that this program serves to the agent, and that still run
@@ -396,6 +410,66 @@ class Session:
             raise InputError(f"session {self.id} was never asked {permission_id!r}")
         return row
 
+    async def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints of the workspace that this session took, the oldest first."""
+        return await self._recorded().list_checkpoints()
+
+    async def diff(
+        self,
+        run: Run | str | int | None = None,
+        *,
+        since_start: bool = False,
+        path: str | None = None,
+        offset: int = 0,
+        first_line: int = 0,
+    ) -> WorkspaceDiff:
+        """Return the files that a run changed, with their lines: how they differ, whoever changed them by what means.
+
+        `run` is a run, its id or its number, by default the last one; or compare `since_start` of the session. A long
+        answer comes in parts: pass `offset` the `next_offset` of the last one; for more lines of one file, `path` and
+        its `next_line` as `first_line`.
+        """
+        run_id = None if since_start else self._run_id(-1 if run is None else run)
+        claims = claimed_paths(self.fold.tool_calls, self.fold.files.values(), run_id)
+        return await self._recorded().diff(run_id, path=path, offset=offset, first_line=first_line, claims=claims)
+
+    async def plan_rewind(
+        self, run: Run | str | int | None = None, *, before: bool = False, undo: bool = False
+    ) -> Rewind:
+        """Return which files `rewind` would change, to bring them back to what they were after a run, or `before` it;
+        with `undo`, to what they were before the last rewind. Nothing is changed."""
+        if undo == (run is not None):
+            raise InputError("name a run to rewind to, or undo=True")
+        run_id = None if run is None else self._run_id(run)
+        target = words_for(tuple(self.fold.runs), run_id, before=before)
+        return await self._recorded().plan_rewind(run_id, before=before, target=target)
+
+    async def rewind(self, plan: Rewind) -> Rewind:
+        """Do what a plan of `plan_rewind` says. A checkpoint is taken first, so that it can be undone.
+
+        `SessionBusy` while a run is active; `CheckpointError` where files were changed since the plan was made. The
+        agent is not told: say in the next prompt what it has to know.
+        """
+        self.check_open()
+        if self.active is not None:
+            raise SessionBusy(
+                f"session {self.id} is busy with run {self.active.id}", guidance="Wait for it, or cancel it."
+            )
+        done = await self._recorded().rewind(plan, at=self.clock.time())
+        await self.record_note(notes.write(rewound_note(done)))
+        return done
+
+    def _recorded(self) -> SessionCheckpoints:
+        if self._checkpoints is None:
+            raise InputError(
+                f"session {self.id} takes no checkpoints of its workspace",
+                guidance="They need the journal; checkpoints=False and DRAGOMAN_CHECKPOINTS=off switch them off.",
+            )
+        return self._checkpoints
+
+    def _run_id(self, run: Run | str | int) -> str:
+        return choose_run(tuple(self.fold.runs), run.id if isinstance(run, Run) else run)
+
     def terminal(self, terminal_id: str) -> Terminal | None:
         """Return a command that runs, or ran, for the agent, to follow its output. None where it is not ours."""
         return self._host.terminal(terminal_id)
@@ -415,6 +489,8 @@ class Session:
             await self.cancel()
         finally:
             await self._host.close()
+            if self._run_checkpoints is not None:
+                await self._run_checkpoints.close()
             await self._runtime.close_session(self)
             if self._runtime.recorder is not None:
                 if (history_difference := self._dispatcher.end_replay()) is not None:
@@ -437,6 +513,11 @@ class Session:
             raise SessionClosed(f"session {self.id} is closed")
         if self._failure is not None:
             raise copy_error(self._failure)
+
+    def on_opened(self) -> None:
+        """Begin with what can be done before the first prompt: the agent has opened the session."""
+        if self._run_checkpoints is not None:
+            self._run_checkpoints.on_opened()
 
     def system_prompt_sent(self) -> None:
         """Take note that the agent has the system prompt already, by a request of its own or from an earlier run."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast,
 
 from dragoman.errors import InputError
 from dragoman.host.question.question import OnQuestion
+from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
 from dragoman.record.events import Event
 from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
@@ -23,7 +24,7 @@ from dragoman.session.handle import SessionHandle
 from dragoman.session.options import RunOptions, SessionConfig
 from dragoman.session.ports import SessionStatus, ValidatedResult
 from dragoman.session.prompt import Input
-from dragoman.session.run import RunResult
+from dragoman.session.run import Run, RunResult
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 
@@ -143,6 +144,20 @@ class _Session(ports.SessionPort, Protocol):
     """One with a process here, or one on a server."""
 
     async def set_reasoning_effort(self, level: str) -> None: ...
+    async def checkpoints(self) -> tuple[Checkpoint, ...]: ...
+    async def diff(
+        self,
+        run: Run | str | int | None = None,
+        *,
+        since_start: bool = False,
+        path: str | None = None,
+        offset: int = 0,
+        first_line: int = 0,
+    ) -> WorkspaceDiff: ...
+    async def plan_rewind(
+        self, run: Run | str | int | None = None, *, before: bool = False, undo: bool = False
+    ) -> Rewind: ...
+    async def rewind(self, plan: Rewind) -> Rewind: ...
 
 
 class SyncSession:
@@ -200,6 +215,36 @@ class SyncSession:
 
     def set_option(self, option_id: str, value: str | bool) -> None:
         background.call(self._session.set_option(option_id, value))
+
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints of the workspace, the oldest first."""
+        return background.call(self._session.checkpoints())
+
+    def diff(
+        self,
+        run: SyncRun[Any] | str | int | None = None,
+        *,
+        since_start: bool = False,
+        path: str | None = None,
+        offset: int = 0,
+        first_line: int = 0,
+    ) -> WorkspaceDiff:
+        """Return the files that a run changed, as `Session.diff` does."""
+        chosen = run.id if isinstance(run, SyncRun) else run
+        return background.call(
+            self._session.diff(chosen, since_start=since_start, path=path, offset=offset, first_line=first_line)
+        )
+
+    def plan_rewind(
+        self, run: SyncRun[Any] | str | int | None = None, *, before: bool = False, undo: bool = False
+    ) -> Rewind:
+        """Return which files `rewind` would change, as `Session.plan_rewind` does."""
+        chosen = run.id if isinstance(run, SyncRun) else run
+        return background.call(self._session.plan_rewind(chosen, before=before, undo=undo))
+
+    def rewind(self, plan: Rewind) -> Rewind:
+        """Do what a plan of `plan_rewind` says."""
+        return background.call(self._session.rewind(plan))
 
     def close(self) -> None:
         background.call(self._session.close())
