@@ -35,6 +35,7 @@ SOURCES: dict[str, frozenset[str] | None] = {
         {"RunStatus", "MessageKind", "DecidedRow", "PlanEntry", "Command", "Choice", "Setting", "SubAgent"}
     ),
     "protocol/models": None,
+    "protocol/checkpoints": None,
     "protocol/messages": None,
     "protocol/results": None,
     "protocol/requests": None,

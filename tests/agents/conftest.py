@@ -24,6 +24,7 @@ from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.link import launch
 from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import SeenRequest, Server, serve
@@ -156,24 +157,28 @@ class Stage:
         return msgspec.structs.replace(spec, cwd=self.folder, **self.offers)
 
     @asynccontextmanager
-    async def runtime(self, **limits: float) -> AsyncIterator[AgentRuntime]:
+    async def runtime(
+        self, *, journal_client: JournalClient | None = None, **limits: float
+    ) -> AsyncIterator[AgentRuntime]:
         """Start the agent, and once more if it does not come up: the retry is reported at the end of the test run."""
         try:
-            runtime = await self._new_runtime(limits).start()
+            runtime = await self._new_runtime(limits, journal_client).start()
         except (ExitedAtStart, StartTimeout) as error:
             start_retries.append(f"{self.agent.id}: {error}")
             self.links.clear()
             self.lines.clear()
-            runtime = await self._new_runtime(limits).start()
+            runtime = await self._new_runtime(limits, journal_client).start()
         try:
             yield runtime
         finally:
             await runtime.close()
 
-    def _new_runtime(self, limits: dict[str, float]) -> AgentRuntime:
+    def _new_runtime(self, limits: dict[str, float], journal_client: JournalClient | None) -> AgentRuntime:
         launch_it = recorded(self.lines.append, self._launch)
         sources = RuleSources(self.home / ".dragoman")
-        return AgentRuntime(self.spec, limits=Limits(**limits), sources=sources, launch=launch_it)
+        return AgentRuntime(
+            self.spec, limits=Limits(**limits), sources=sources, launch=launch_it, journal_client=journal_client
+        )
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         link = await launch(spec, limits, on_stderr)

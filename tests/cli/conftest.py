@@ -51,7 +51,7 @@ class Cli:
         lines = [f"{name} = {json.dumps(value)}" for name, value in demo.items()]
         self.configure("\n".join(["[agents.demo.env]", *lines]))
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
-        self.env |= {"DRAGOMAN_HOME": str(self.home), "TERM": "xterm-256color"}
+        self.env |= {"DRAGOMAN_HOME": str(self.home), "TERM": "xterm-256color", "DRAGOMAN_CHECKPOINTS": "off"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
             self.env.pop(name, None)
 

@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.handlers import agents, history, sessions, settings, workspace
+from dragoman.bridge.handlers import agents, checkpoints, history, sessions, settings, workspace
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.services import HANDLERS, AgentList, Services
 from dragoman.bridge.telemetry import Metrics
@@ -31,7 +31,14 @@ from dragoman.translate.ingest.watcher import WatchConsent, Watcher
 
 logger = logging.getLogger(__name__)
 
-HANDLER_MODULES: Final = (agents, history, sessions, settings, workspace)  # importing them registers the handlers
+HANDLER_MODULES: Final = (
+    agents,
+    checkpoints,
+    history,
+    sessions,
+    settings,
+    workspace,
+)  # importing them registers the handlers
 
 if HANDLERS.keys() != REQUESTS.keys():
     mismatch = sorted(request.__name__ for request in HANDLERS.keys() ^ REQUESTS.keys())

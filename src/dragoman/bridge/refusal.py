@@ -12,6 +12,7 @@ import msgspec
 from dragoman.errors import (
     AuthenticationRequired,
     CapabilityMissing,
+    CheckpointError,
     ConfigError,
     DragomanError,
     InputError,
@@ -80,7 +81,7 @@ def refusal_of(error: Exception) -> Refusal:
             return error
         case ScopeMissing():
             kind = "forbidden"
-        case NotTheOwner() | SessionBusy() | SessionClosed():
+        case NotTheOwner() | SessionBusy() | SessionClosed() | CheckpointError():
             kind = "conflict"
         case CapabilityMissing():
             kind = "unsupported"

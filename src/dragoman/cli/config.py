@@ -77,8 +77,13 @@ TEMPLATE: Final = """\
 """
 
 # Settings in seconds, and in bytes.
-_DURATIONS: Final = ("deadline", "idle_limit", *(name for name in SETTINGS if name.endswith("_timeout")))
-_SIZES: Final = ("line_limit",)
+_DURATIONS: Final = (
+    "deadline",
+    "idle_limit",
+    "checkpoint_age",
+    *(name for name in SETTINGS if name.endswith("_timeout")),
+)
+_SIZES: Final = ("line_limit", "checkpoint_file_limit", "checkpoint_size")
 
 
 def complete_setting(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -125,6 +125,11 @@ resume_option = click.option(
     help="Resume a session: its id, or a file that --save wrote.",
 )
 no_journal_option = click.option("--no-journal", is_flag=True, help="Do not record the session in the journal.")
+checkpoints_option = click.option(
+    "--checkpoints/--no-checkpoints",
+    default=None,
+    help="Record the workspace before and after each run, for `dragoman diff` and `rewind`. [default: yes]",
+)
 plain_option = click.option(
     "--plain", is_flag=True, help="Print the agent's text as it is, without rendering Markdown."
 )

@@ -357,6 +357,9 @@ class Renderer:
                 message = f"! the agent's history differs: {_difference(event.differences[0])}"
                 rest = f" (and {event.count - 1} more)" if event.count > 1 else ""
                 yield Line((Span(one_line(message, self.width - len(rest)) + rest, "dim"),))
+            case events.CheckpointFailed():
+                message = f"! no checkpoint {event.moment} this run: {event.reason}"
+                yield Line((Span(one_line(message, self.width), "dim"),))
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunCompleted():

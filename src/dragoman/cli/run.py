@@ -24,6 +24,7 @@ from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     FILE,
     agent_options,
+    checkpoints_option,
     env_option,
     no_journal_option,
     plain_option,
@@ -82,6 +83,7 @@ Markdown is rendered."""
 @save_option
 @resume_option
 @no_journal_option
+@checkpoints_option
 @click.option("--json", is_flag=True, help="Print one JSON event per line.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the agent's text, questions and errors.")
 @plain_option

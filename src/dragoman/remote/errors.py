@@ -19,6 +19,7 @@ _PLAIN: dict[str, type[DragomanError]] = {
         errors.SessionError,
         errors.SessionBusy,
         errors.SessionClosed,
+        errors.CheckpointError,
         errors.DeadlineExceeded,
         errors.IdleLimitExceeded,
         errors.Cancelled,

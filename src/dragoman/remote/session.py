@@ -30,6 +30,7 @@ from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
 from dragoman.journal import notes
 from dragoman.journal.errors import FILE_ERROR_NAMES
 from dragoman.protocol import requests
+from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
 from dragoman.protocol.messages import FramesUpdate
 from dragoman.protocol.models import Frame, SessionState
 from dragoman.record import facts, rows
@@ -217,6 +218,45 @@ class RemoteSession:
     async def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
         """Answer a `question.asked` event by its id; return False where another answer was first."""
         return await self._answer_question(question_id, answer, answer.by or "person")
+
+    async def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints of the workspace that this session took, the oldest first."""
+        return (await self._connection.call(requests.CheckpointList(session_id=self.id))).checkpoints
+
+    async def diff(
+        self,
+        run: Run | str | int | None = None,
+        *,
+        since_start: bool = False,
+        path: str | None = None,
+        offset: int = 0,
+        first_line: int = 0,
+    ) -> WorkspaceDiff:
+        """Return the files that a run changed, with their lines, as `Session.diff` does."""
+        request = requests.CheckpointDiff(
+            session_id=self.id,
+            run=_run_text(run),
+            since_start=since_start,
+            path=path,
+            offset=offset,
+            first_line=first_line,
+        )
+        return await self._connection.call(request)
+
+    async def plan_rewind(
+        self, run: Run | str | int | None = None, *, before: bool = False, undo: bool = False
+    ) -> Rewind:
+        """Return which files `rewind` would change, as `Session.plan_rewind` does. Needs the scope `admin`."""
+        request = requests.CheckpointRewind(session_id=self.id, run=_run_text(run), before=before, undo=undo)
+        return await self._connection.call(request)
+
+    async def rewind(self, plan: Rewind) -> Rewind:
+        """Do what a plan of `plan_rewind` says."""
+        request = requests.CheckpointRewind(
+            session_id=self.id, run=plan.run_id, before=plan.before, undo=plan.run_id is None, plan=plan.id
+        )
+        done = await self._connection.call(request)
+        return replace(plan, is_done=done.is_done, operation=done.operation)
 
     async def restart(self, *, reload: bool = True) -> None:
         """End the agent and start it again. Without `reload` it remembers nothing of the conversation."""
@@ -523,3 +563,7 @@ class RemoteSession:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _run_text(run: Run | str | int | None) -> str | None:
+    return run.id if isinstance(run, Run) else None if run is None else str(run)

@@ -36,6 +36,7 @@ from dragoman.cli.exits import ChatSignals
 from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     agent_options,
+    checkpoints_option,
     env_option,
     no_journal_option,
     plain_option,
@@ -84,6 +85,7 @@ Prompts that you type while the agent works are queued."""
 @save_option
 @resume_option
 @no_journal_option
+@checkpoints_option
 @plain_option
 @verbose_option
 @click.option(

@@ -54,6 +54,7 @@ from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
 from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
 from dragoman.errors import InputError
+from dragoman.hub.hub import forget_checkpoints
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
 from dragoman.journal.search_documents import SearchHit, SearchQuery
@@ -237,6 +238,7 @@ async def delete(*, ids: Sequence[str], yes: bool) -> int:
             return exits.AGENT_FAILED
         with Progress("deleting", len(chosen), unit="sessions") as progress:
             for session in progress.each(chosen):
+                await forget_checkpoints(session, usable_settings())
                 await journal.delete(session.id, at=time.time(), by="person")
     click.echo(f"Deleted {count(len(chosen), 'session')}.")
     return exits.DONE

@@ -1,0 +1,184 @@
+"""`dragoman diff` and `dragoman rewind`: what a run changed in the workspace, and how to take it back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dragoman.cli.command import async_command, confirm, count, has_colours, note, open_readonly, print_json, styled
+from dragoman.cli.options import complete_session, json_option
+from dragoman.cli.output import STDOUT
+from dragoman.cli.text import plain
+from dragoman.config import load
+from dragoman.errors import InputError
+from dragoman.hub.hub import Hub
+from dragoman.hub.workspace_history import WorkspaceHistory
+from dragoman.journal.rows import Session
+from dragoman.journal.sessions import find_session, short_ids, top_level
+from dragoman.protocol.checkpoints import ComparedFile, Rewind, RewindChange, RunRef, WorkspaceDiff
+
+DIFF_EPILOG = """\b
+Examples:
+  dragoman diff                            the last run of the latest session here
+  dragoman diff 3f9a1c --run 2 --stat
+  dragoman diff - --since-start | git apply -R
+
+The difference is that of the files, by whatever means they were changed. Files
+that git ignores are not compared. ID is - for the latest session of all."""
+
+REWIND_EPILOG = """\b
+Examples:
+  dragoman rewind 3f9a1c --to-run 2        as the files were after run 2
+  dragoman rewind - --to-run 1 --before    as they were before run 1
+  dragoman rewind --undo 3f9a1c            as they were before the last rewind
+
+It shows what it will change, and asks. The files as they are now are recorded
+first. The conversation stays as it is, and the agent does not know of it."""
+
+# Lines of a list that people read on a terminal.
+MAX_LISTED: Final = 50
+
+_LETTERS: Final = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "type changed": "T"}
+_VERBS: Final = {"create": "restore", "overwrite": "overwrite", "delete": "delete"}
+
+
+@click.command(epilog=DIFF_EPILOG)
+@click.argument("session", metavar="[ID]", required=False, shell_complete=complete_session)
+@click.option("--run", metavar="N", help="A run, by its number from 1 on, or its id. [default: the last one]")
+@click.option("--since-start", is_flag=True, help="Compare since the session was opened.")
+@click.option("--stat", is_flag=True, help="Only list the files.")
+@json_option
+@async_command
+async def diff(session: str | None, run: str | None, since_start: bool, stat: bool, as_json: bool) -> None:
+    """Show what a run changed in the workspace."""
+    if run is not None and since_start:
+        raise InputError("--run and --since-start cannot be combined")
+    settings = load()
+    async with open_readonly() as journal:
+        row = _find(await journal.sessions(), session)
+        history = await WorkspaceHistory.of(journal, settings, row.id)
+        if as_json:
+            pages = [page async for page in _pages(history, run, since_start)]
+            print_json(pages if len(pages) > 1 else pages[0])
+            return
+        first = await history.diff(run, since_start=since_start)
+        if stat:
+            async for page in _pages(history, run, since_start):
+                for file in page.files:
+                    click.echo(_stat_line(file))
+        else:
+            _print_patch(await history.patch(run, since_start=since_start))
+        number = history.number_of(first.run_id)
+    _print_summary(first, row, number)
+
+
+async def _pages(history: WorkspaceHistory, run: str | None, since_start: bool) -> AsyncIterator[WorkspaceDiff]:
+    offset: int | None = 0
+    while offset is not None:
+        page = await history.diff(run, since_start=since_start, offset=offset)
+        yield page
+        offset = page.next_offset
+
+
+def _find(sessions: Iterable[Session], session: str | None) -> Session:
+    """Return the session of this id; without one, the latest in the current folder or one above it."""
+    every = list(sessions)
+    if session is not None:
+        return find_session(every, session)
+    here = Path(os.path.realpath(os.getcwd()))
+    for row in top_level(every):
+        if row.cwd and here.is_relative_to(row.cwd):
+            return row
+    raise InputError("there is no session in this folder", guidance="Name one: dragoman sessions list")
+
+
+def _stat_line(file: ComparedFile) -> str:
+    name = plain(file.path if file.old_path is None else f"{file.old_path} → {file.path}")
+    lines = "binary" if file.added is None else f"+{file.added} \N{MINUS SIGN}{file.removed}"
+    remark = "" if file.is_claimed else "  (not reported by the agent)"
+    return f"{_LETTERS[file.status]}  {name}  {lines}{styled(remark, dim=True)}"
+
+
+def _print_patch(patch: bytes) -> None:
+    if not os.isatty(STDOUT):
+        sys.stdout.buffer.write(patch)
+        sys.stdout.buffer.flush()
+        return
+    looks = {"+": "green", "-": "red", "@": "cyan"}
+    for line in patch.decode("utf-8", "backslashreplace").split("\n")[:-1]:
+        text = plain(line)
+        colour = looks.get(line[:1]) if has_colours() and not line.startswith(("+++", "---")) else None
+        click.echo(styled(text, fg=colour) if colour else text)
+
+
+def _print_summary(diff: WorkspaceDiff, row: Session, number: int | None) -> None:
+    subject = "Since the session was opened" if diff.run_id is None else f"Run {number}"
+    now = "" if diff.after is not None else ", compared with the files as they are now"
+    note(f"{subject}: {count(diff.count, 'file')}, +{diff.added} \N{MINUS SIGN}{diff.removed}{now}.")
+    if diff.other_runs:
+        note(_others_line(diff.other_runs, "also worked in this folder meanwhile: some changes may be theirs"))
+    if diff.only_claimed_paths:
+        names = ", ".join(map(plain, diff.only_claimed_paths[:MAX_LISTED]))
+        note(f"Reported as changed by the agent, but not different: {names}")
+    for skipped in diff.skipped_paths[:MAX_LISTED]:
+        note(f"Not compared: {plain(skipped.path)} ({skipped.reason})")
+
+
+def _others_line(others: Iterable[RunRef], what: str) -> str:
+    ids = list(dict.fromkeys(run.session_id for run in others))
+    noun = "Session" if len(ids) == 1 else "Sessions"
+    return f"{noun} {', '.join(ids)} {what}."
+
+
+@click.command(epilog=REWIND_EPILOG)
+@click.argument("session", metavar="ID", shell_complete=complete_session)
+@click.option("--to-run", metavar="N", help="A run, by its number from 1 on, or its id.")
+@click.option("--before", is_flag=True, help="As the files were before that run, not after it.")
+@click.option("--undo", is_flag=True, help="As the files were before the last rewind.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+@async_command
+async def rewind(session: str, to_run: str | None, before: bool, undo: bool, yes: bool, as_json: bool) -> int | None:
+    """Bring the files of the workspace back to what they were before or after a run."""
+    if undo and before:
+        raise InputError("--undo and --before cannot be combined")
+    settings = load()
+    async with Hub(config=settings) as hub:
+        row = await hub.find(session)
+        history = await WorkspaceHistory.of(hub.journal, settings, row.id)
+        plan = await history.plan_rewind(to_run, before=before, undo=undo)
+        if not plan.changes:
+            note(*_left_lines(plan), f"The files are as they were {plan.target} already: nothing to do.")
+            return None
+        details = [*_plan_lines(plan.changes), *_left_lines(plan)]
+        if yes:
+            note(*([] if as_json else details))
+        elif not confirm(f"Bring back the files as they were {plan.target}?", action="rewind", details=details):
+            return 1
+        done = await history.rewind(hub, plan)
+        if as_json:
+            print_json(done)
+        short = short_ids(await hub.journal.sessions())[row.id]
+    note(
+        f"{count(len(done.changes), 'file')} brought back to what they were {done.target}.",
+        f"To undo it: dragoman rewind --undo {short}",
+    )
+    return None
+
+
+def _plan_lines(changes: tuple[RewindChange, ...]) -> Iterator[str]:
+    yield f"This changes {count(len(changes), 'file')}; what they contain now is recorded first:"
+    for change in changes[:MAX_LISTED]:
+        yield f"  {_VERBS[change.action]:<9}  {plain(change.path)}"
+    if len(changes) > MAX_LISTED:
+        yield f"  and {len(changes) - MAX_LISTED:,} more"
+
+
+def _left_lines(plan: Rewind) -> Iterator[str]:
+    for path in plan.left_paths[:MAX_LISTED]:
+        yield f"Left as it is: {plain(path)} (no checkpoint has it)"

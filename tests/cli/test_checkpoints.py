@@ -1,0 +1,118 @@
+"""`dragoman diff` and `dragoman rewind`: what the demo agent changed, and how it is taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, On, without_looks
+
+
+@pytest.fixture
+def edited(cli: Cli) -> Cli:
+    """A workspace in which the demo agent created a file in its first run, and said hello in the second."""
+    cli.env["DRAGOMAN_CHECKPOINTS"] = "on"
+    (cli.workspace / "mine").write_text("mine\n")
+    done = cli("run", "--access", "full", "edit")
+    assert done.code == 0, done.err
+    assert (cli.workspace / "README.md").exists()
+    assert cli("run", "--resume", "-", "hello").code == 0
+    return cli
+
+
+def test_the_difference_of_a_run_is_a_patch_that_git_applies(edited: Cli, tmp_path: Path) -> None:
+    done = edited("diff", "--run", "1")
+    assert done.code == 0, done.err
+    assert "+# README" in done.out
+    assert "Run 1: 1 file, +3 −0." in done.err
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    subprocess.run(["git", "apply", "-"], cwd=copy, input=done.raw_out, check=True)
+    assert (copy / "README.md").read_bytes() == (edited.workspace / "README.md").read_bytes()
+
+
+def test_the_last_run_is_compared_unless_another_is_named(edited: Cli) -> None:
+    done = edited("diff")
+    assert (done.code, done.out) == (0, "")
+    assert "Run 2: 0 files" in done.err
+    assert edited("diff", "--since-start", "--stat").out == "A  README.md  +3 −0\n"
+    assert edited("diff", "-", "--run", "3").code == 2
+    assert "the session has no run 3" in edited("diff", "--run", "3").err
+    assert edited("diff", "--run", "1", "--since-start").code == 2
+
+
+def test_files_that_the_agent_did_not_report_are_marked(edited: Cli) -> None:
+    (edited.workspace / "by-hand").write_text("1\n")
+    assert edited("run", "--resume", "-", "hello").code == 0
+    done = edited("diff", "--since-start", "--stat")
+    assert done.out.splitlines() == ["A  README.md  +3 −0", "A  by-hand  +1 −0  (not reported by the agent)"]
+
+
+def test_json_has_the_hunks(edited: Cli) -> None:
+    diff = json.loads(edited("diff", "--run", "1", "--json").out)
+    assert diff["files"][0]["hunks"][0]["lines"][0] == "+# README"
+    assert diff["files"][0]["is_claimed"]
+
+
+def test_a_folder_without_a_session_is_an_error(edited: Cli, tmp_path: Path) -> None:
+    process = edited.start("diff", cwd=tmp_path)
+    _, err = process.communicate(timeout=40)
+    assert process.returncode == 2
+    assert b"no session in this folder" in err
+
+
+def test_a_rewind_shows_what_it_changes_and_asks(edited: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("rewind", "-", "--to-run", "1", "--before")
+    shown = without_looks(terminal.until(b"[y/N]: ").decode())
+    assert "delete     README.md" in shown
+    assert "Bring back the files as they were before run 1?" in shown
+    assert (edited.workspace / "README.md").exists()
+    terminal.type(b"y\r")
+    terminal.until(b"dragoman rewind --undo")
+    assert terminal.code() == 0
+    assert not (edited.workspace / "README.md").exists()
+    undone = edited("rewind", "--undo", "-", "--yes")
+    assert undone.code == 0, undone.err
+    assert (edited.workspace / "README.md").exists()
+    assert edited("rewind", "--undo", "-", "--yes").code == 2
+    shown = edited("sessions", "show", "-").out
+    assert "The files were brought back to what they were before run 1." in shown
+
+
+def test_a_rewind_that_is_not_confirmed_changes_nothing(edited: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("rewind", "-", "--to-run", "1", "--before")
+    terminal.until(b"[y/N]: ")
+    terminal.type(b"n\r")
+    assert terminal.code() == 1
+    assert (edited.workspace / "README.md").exists()
+    done = edited("rewind", "-", "--to-run", "1", "--before")
+    assert done.code == 2
+    assert "--yes" in done.err
+
+
+def test_a_rewind_without_a_difference_says_so(edited: Cli) -> None:
+    done = edited("rewind", "-", "--to-run", "2", "--yes")
+    assert done.code == 0
+    assert "nothing to do" in done.err
+
+
+def test_names_and_contents_do_not_act_on_the_terminal(edited: Cli, on_terminal: On) -> None:
+    (edited.workspace / "a\x1b]0;title\x07").write_text("\x1b[2Jcleared\n")
+    assert edited("run", "--resume", "-", "hello").code == 0
+    terminal = on_terminal("diff", "--since-start")
+    shown = terminal.until(b"Since the session was opened")
+    assert b"\x1b[2J" not in shown
+    assert b"\x1b]0;" not in shown
+
+
+def test_without_checkpoints_there_is_nothing_to_compare(cli: Cli) -> None:
+    cli.env["DRAGOMAN_CHECKPOINTS"] = "on"
+    assert cli("run", "--no-checkpoints", "hello").code == 0
+    done = cli("diff")
+    assert done.code == 2
+    assert "no checkpoint" in done.err
+    assert "checkpoints" not in os.listdir(cli.home) or not os.listdir(cli.home / "checkpoints")
