@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench import (
     case_bridge,
+    case_checkpoints,
     case_chunks,
     case_evaluate,
     case_flood,
@@ -48,6 +49,7 @@ CASES: dict[str, Callable[[Settings, Peers], Case]] = {
     "evaluate": case_evaluate.run,
     "transcripts": case_import_transcripts.run,
     "watch-idle": case_watch_idle.run,
+    "checkpoints": case_checkpoints.run,
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -69,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parse(argv)
     # An installed package has its modules compiled, as the peers have here; ours must be able to.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # They are a case of their own; elsewhere they would record what the cases write.
+    os.environ["DRAGOMAN_CHECKPOINTS"] = "off"
     names = options.only or list(CASES)
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as workspace:
         settings = _settings(Path(workspace), options.repetitions, options.quick)
@@ -121,7 +125,7 @@ def _settings(workspace: Path, repetitions: int, quick: bool) -> Settings:
     settings = Settings(workspace=workspace, repetitions=repetitions, short_repetitions=repetitions * 4 + 1)
     if quick:
         small = replace(settings, repetitions=1, short_repetitions=3, opens=3)
-        return replace(small, chunks=5_000, million=50_000, ticks=200, watched=200)
+        return replace(small, chunks=5_000, million=50_000, ticks=200, watched=200, checkpoint_files=2_000)
     return settings
 
 

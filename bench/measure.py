@@ -67,6 +67,7 @@ class Settings:
     tool_every: int = 1_000
     ticks: int = 1_000
     watched: int = 10_000
+    checkpoint_files: int = 50_000
     say: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
 
     def agent(self, *, prepare: int = 0) -> list[str]:
