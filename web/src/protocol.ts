@@ -614,6 +614,129 @@ export interface AgentItem {
   website: string | null;
 }
 
+export type Moment = "opened" | "before" | "after" | "rewind" | "reverted";
+
+export type FileStatus = "added" | "deleted" | "modified" | "renamed" | "type changed";
+
+export type RewindAction = "create" | "overwrite" | "delete";
+
+/** A file or folder that a checkpoint lacks, and why. */
+export interface SkippedPath {
+  path: string;
+  reason: string;
+}
+
+/** A run, and the session that it is of. */
+export interface RunRef {
+  session_id: string;
+  run_id: string;
+}
+
+/**
+ * The files of a workspace at one moment: when the session was opened, or before or after a run or a rewind.
+ *
+ * `other_runs`: of other sessions that were at work there. `more_skipped`: how many skipped paths are not listed.
+ */
+export interface Checkpoint {
+  at: number;
+  run_id: string | null;
+  moment: Moment;
+  skipped_paths: readonly SkippedPath[];
+  more_skipped: number;
+  other_runs: readonly RunRef[];
+}
+
+/**
+ * A part of a difference. Each of `lines` begins with a space, `+` or `-`, or is git's remark about a missing newline
+ * at the end of the file (`\ No newline …`).
+ */
+export interface Hunk {
+  old_start: number;
+  old_lines: number;
+  new_start: number;
+  new_lines: number;
+  /** the line above that git shows for orientation, such as the name of the function */
+  heading: string;
+  lines: readonly string[];
+}
+
+/**
+ * The difference of one file.
+ *
+ * `added` and `removed` are numbers of lines, None for a file that is not compared by lines. `next_line`: more lines
+ * follow from this one on, counted over all hunks. `is_claimed`: the agent reported that it changed this file.
+ * `hidden_reason`: why the lines are left out for this client.
+ */
+export interface ComparedFile {
+  path: string;
+  status: FileStatus;
+  /** of a renamed file */
+  old_path: string | null;
+  added: number | null;
+  removed: number | null;
+  /** 100644, 100755 (executable) or 120000 (a symbolic link); None where there is no file */
+  old_mode: string | null;
+  new_mode: string | null;
+  hunks: readonly Hunk[];
+  next_line: number | null;
+  is_claimed: boolean;
+  hidden_reason: string | null;
+}
+
+/**
+ * The files that differ between two checkpoints, with their lines.
+ *
+ * `offset` is the number of files before these, `count` that of all, and `next_offset` the offset of the rest, if there
+ * is more. `added` and `removed` are numbers of lines, over all files.
+ */
+export interface WorkspaceDiff {
+  /** None: since the session was opened */
+  run_id: string | null;
+  before: Checkpoint;
+  /** None: the files as they are now */
+  after: Checkpoint | null;
+  files: readonly ComparedFile[];
+  offset: number;
+  count: number;
+  added: number;
+  removed: number;
+  next_offset: number | null;
+  /** what at least one of the two checkpoints lacks */
+  skipped_paths: readonly SkippedPath[];
+  /** runs of other sessions in the same folder meanwhile: changes may be theirs */
+  other_runs: readonly RunRef[];
+  /** paths that the agent reported as changed, and that do not differ */
+  only_claimed_paths: readonly string[];
+}
+
+export interface RewindChange {
+  path: string;
+  action: RewindAction;
+}
+
+/**
+ * The changes of a rewind, planned or made (`is_done`).
+ *
+ * `id` stands for the files as they are and as they will be: who confirms the rewind passes it, and is refused if they
+ * were changed since. `left_paths` stay as they are, because a checkpoint lacks them. `other_runs` are at work in the
+ * same folder; while there are any, a rewind is refused.
+ */
+export interface Rewind {
+  id: string;
+  /** in words, such as "before run 3" */
+  target: string;
+  /** the run whose checkpoint it goes to; None to undo the last rewind */
+  run_id: string | null;
+  /** the checkpoint before that run, not the one after it */
+  before: boolean;
+  changes: readonly RewindChange[];
+  left_paths: readonly string[];
+  other_runs: readonly RunRef[];
+  is_done: boolean;
+  /** its id in the log, once it is done */
+  operation: string | null;
+}
+
 export type Scope = "view" | "prompt" | "admin";
 
 export type Stream = "sessions" | "session" | "permissions" | "terminal" | "agents";
@@ -935,6 +1058,10 @@ export interface FileDiffs {
   more: number;
 }
 
+export interface Checkpoints {
+  checkpoints: readonly Checkpoint[];
+}
+
 export interface WorkspaceItem {
   cwd: string;
   sessions: number;
@@ -1242,6 +1369,7 @@ export interface SessionOpen extends Request {
   network?: boolean | null;
   web_search?: boolean | null;
   keep_terminals?: boolean | null;
+  checkpoints?: boolean | null;
 }
 
 /**
@@ -1400,6 +1528,46 @@ export interface SessionDiffs extends Request {
   session_id: string;
   path: string;
   run_id?: string | null;
+}
+
+/** List the checkpoints of a session's workspace, oldest first. */
+export interface CheckpointList extends Request {
+  type: "checkpoint.list";
+  session_id: string;
+}
+
+/**
+ * Compare the workspace before and after a run.
+ *
+ * `run`: its id or its number, from 1 on; by default the last one. `since_start`: since the session was opened. A long
+ * answer comes in parts: repeat the request with `next_offset` as `offset`; for more lines of one file, with its `path`
+ * and its `next_line` as `first_line`. Without the scope `admin`, the lines of files that a rule denies or asks about
+ * are left out.
+ */
+export interface CheckpointDiff extends Request {
+  type: "checkpoint.diff";
+  session_id: string;
+  run?: string | null;
+  since_start?: boolean;
+  path?: string | null;
+  offset?: number;
+  first_line?: number;
+}
+
+/**
+ * Bring the files of the workspace back to what they were after a run, or `before` it.
+ *
+ * Without a `plan` nothing is changed: the result says which files would be, and its `id` is the `plan` of the request
+ * that does it. That one is refused if files were changed since, and while an agent is at work there. `undo`: back to
+ * what the files were before the last rewind.
+ */
+export interface CheckpointRewind extends Request {
+  type: "checkpoint.rewind";
+  session_id: string;
+  run?: string | null;
+  before?: boolean;
+  undo?: boolean;
+  plan?: string | null;
 }
 
 /** Queue a prompt. */
@@ -1724,6 +1892,9 @@ export type AnyRequest =
   | SessionRow
   | SessionChanges
   | SessionDiffs
+  | CheckpointList
+  | CheckpointDiff
+  | CheckpointRewind
   | QueueAdd
   | QueueEdit
   | QueueMove
@@ -1780,6 +1951,9 @@ export interface ResultOf {
   "session.row": FullRow;
   "session.changes": ChangesSummary;
   "session.diffs": FileDiffs;
+  "checkpoint.list": Checkpoints;
+  "checkpoint.diff": WorkspaceDiff;
+  "checkpoint.rewind": Rewind;
   "queue.add": PromptAccepted;
   "queue.edit": Done;
   "queue.move": Done;
@@ -1825,6 +1999,8 @@ export const READ_ONLY: ReadonlySet<RequestType> = new Set<RequestType>([
   "session.row",
   "session.changes",
   "session.diffs",
+  "checkpoint.list",
+  "checkpoint.diff",
   "workspace.recent",
   "policy.list",
   "policy.preview",
