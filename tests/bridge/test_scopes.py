@@ -525,6 +525,7 @@ class World:
         yield requests.SessionOpen(agent="lax", cwd=work, mode="plan")
         yield requests.SessionOpen(agent="lax", cwd=work, options={"mode": "plan"})
         yield requests.SessionOpen(agent="lax", cwd=work, network=True)
+        yield requests.SessionOpen(agent="lax", cwd=work, checkpoints=False)
         yield requests.SessionOpen(agent="ws://127.0.0.1:1/", cwd=work)
         for name in ("full", "unasked"):
             session_id = self.ids[name]
@@ -571,6 +572,8 @@ class World:
         yield requests.SessionRow(session_id=self.ids["asking"], table="permissions", row_id=self.permission_id)
         yield requests.SessionChanges(session_id=plain)
         yield requests.SessionDiffs(session_id=plain, path=".env")
+        yield requests.CheckpointList(session_id=plain)
+        yield requests.CheckpointDiff(session_id=plain, since_start=True, path=".env")
         yield requests.QueueAdd(session_id=plain, text="stream 1", command_id="queued")
         yield requests.QueueEdit(session_id=plain, queued_id="queued", text="stream 3")
         yield requests.QueueMove(session_id=plain, queued_id="queued", to=0)
@@ -621,9 +624,14 @@ def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
+@pytest.fixture
+def with_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_CHECKPOINTS", "on")
+
+
 @pytest.mark.attempts("scopes")
 async def test_no_request_prepares_an_attack_for_the_scope_prompt(
-    server: RealServer, work: Path, attempts: Attempts
+    with_checkpoints: None, server: RealServer, work: Path, attempts: Attempts
 ) -> None:
     world = await World(server, work).build()
     before = world.guarded()

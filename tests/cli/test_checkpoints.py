@@ -80,7 +80,7 @@ def test_a_rewind_shows_what_it_changes_and_asks(edited: Cli, on_terminal: On) -
     assert (edited.workspace / "README.md").exists()
     assert edited("rewind", "--undo", "-", "--yes").code == 2
     shown = edited("sessions", "show", "-").out
-    assert "The files were brought back to what they were before run 1." in shown
+    assert "The files were brought back to what they were before run 1: 1 file changed." in shown
 
 
 def test_a_rewind_that_is_not_confirmed_changes_nothing(edited: Cli, on_terminal: On) -> None:

@@ -360,6 +360,10 @@ class Renderer:
             case events.CheckpointFailed():
                 message = f"! no checkpoint {event.moment} this run: {event.reason}"
                 yield Line((Span(one_line(message, self.width), "dim"),))
+            case events.WorkspaceRewound():
+                files = "1 file" if event.changed == 1 else f"{event.changed:,} files"
+                message = f"The files were brought back to what they were {event.target}: {files} changed."
+                yield Line((Span(one_line(message, self.width), "dim"),), block="end")
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunCompleted():
