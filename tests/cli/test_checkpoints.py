@@ -101,12 +101,48 @@ def test_a_rewind_without_a_difference_says_so(edited: Cli) -> None:
 
 
 def test_names_and_contents_do_not_act_on_the_terminal(edited: Cli, on_terminal: On) -> None:
-    (edited.workspace / "a\x1b]0;title\x07").write_text("\x1b[2Jcleared\n")
+    (edited.workspace / "a\x1b]0;title\x07\nb").write_text("\x1b[2Jcleared\n")
     assert edited("run", "--resume", "-", "hello").code == 0
-    terminal = on_terminal("diff", "--since-start")
-    shown = terminal.until(b"Since the session was opened")
-    assert b"\x1b[2J" not in shown
-    assert b"\x1b]0;" not in shown
+    for options, name in (("diff",), b"\\033]0;title\\a\\nb"), (("diff", "--stat"), b'"a\\x1b]0;title\\x07\\nb"'):
+        terminal = on_terminal(*options, "--since-start", env={"PAGER": "cat"})
+        shown = terminal.until(b"Since the session was opened")
+        assert b"\x1b[2J" not in shown
+        assert b"\x1b]0;" not in shown
+        assert name in shown
+        assert b"cleared" in shown or "--stat" in options
+    planned = edited("rewind", "-", "--to-run", "1", "--before", "--yes")
+    assert '  delete     "a\\x1b]0;title\\x07\\nb"\n' in planned.err
+
+
+def test_a_terminal_gets_colours_and_the_pager_of_the_user(edited: Cli, on_terminal: On) -> None:
+    (edited.workspace / "README.md").write_text("# Other\n++ two\n")
+    (edited.workspace / "picture").write_bytes(b"\0\xff" * 100)
+    assert edited("run", "--resume", "-", "hello").code == 0
+    shown = on_terminal("diff", "--since-start", env={"PAGER": "sed s/^/paged:/"}).rest()
+    lines = [line.removeprefix("paged:") for line in shown.splitlines() if line.startswith("paged:")]
+    assert "\x1b[1mdiff --git a/README.md b/README.md\x1b[0m" in lines
+    assert "\x1b[32m+# Other\x1b[0m" in lines
+    assert "\x1b[32m+++ two\x1b[0m" in lines  # a line of the file, not of the head
+    assert "\x1b[1mBinary files /dev/null and b/picture differ\x1b[0m" in lines
+    assert "paged:" not in edited("diff", "--since-start").out
+    assert "GIT binary patch" in edited("diff", "--since-start").out
+    for pager in ("no-such-pager", "'", "true"):
+        terminal = on_terminal("diff", "--since-start", env={"PAGER": pager})
+        shown = terminal.rest()
+        assert "Since the session was opened: 2 files" in shown
+        assert ("# Other" in shown) == (pager != "true")  # one that is left at once is no error
+        assert terminal.code() == 0
+
+
+def test_the_session_of_the_nearest_folder_is_compared(edited: Cli) -> None:
+    above, below = edited.workspace.parent, edited.workspace / "below" / "deep"
+    below.mkdir(parents=True)
+    newer = edited.start("run", "--no-checkpoints", "hello", cwd=above)
+    assert newer.communicate(timeout=40)
+    assert newer.returncode == 0
+    compared = edited.start("diff", "--since-start", "--stat", cwd=below)
+    out, err = compared.communicate(timeout=40)
+    assert (compared.returncode, out.decode()) == (0, "A  README.md  +3 −0\n"), err
 
 
 def test_without_checkpoints_there_is_nothing_to_compare(cli: Cli) -> None:

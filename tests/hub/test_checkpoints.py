@@ -124,6 +124,26 @@ async def test_a_run_can_be_rewound_and_the_rewind_undone(new_hub: NewHub, folde
     assert next((event.target, event.changed, event.paths) for event in rewound) == ("before run 1", 2, ("a", "new"))
 
 
+async def test_undo_goes_back_rewind_by_rewind_and_loses_no_change_in_between(new_hub: NewHub, folder: Path) -> None:
+    async with new_hub() as hub, opened(hub, writing(folder), folder) as session:
+        a = folder / "a"
+
+        async def undo() -> str:
+            await session.rewind(await session.plan_rewind(undo=True))
+            return a.read_text()
+
+        await session.run("a=1")
+        await session.run("a=2")
+        a.write_text("by hand\n")
+        await session.rewind(await session.plan_rewind(2))
+        await session.rewind(await session.plan_rewind(1))
+        assert [await undo(), await undo()] == ["2\n", "by hand\n"]
+        await session.rewind(await session.plan_rewind(1))
+        a.write_text("after the rewind\n")
+        assert await undo() == "by hand\n"
+        assert await undo() == "after the rewind\n"  # that undo had overwritten it
+
+
 async def test_a_rewind_needs_the_files_as_they_were_when_it_was_planned(new_hub: NewHub, folder: Path) -> None:
     async with new_hub() as hub, opened(hub, writing(folder), folder) as session:
         await session.run("a=1")

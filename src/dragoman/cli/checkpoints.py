@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Final
 
 import click
 
-from dragoman.cli.command import async_command, confirm, count, has_colours, note, open_readonly, print_json, styled
+from dragoman.cli.command import async_command, confirm, count, note, open_readonly, print_json, show_paged, styled
 from dragoman.cli.options import complete_session, json_option
 from dragoman.cli.output import STDOUT
-from dragoman.cli.text import plain
+from dragoman.cli.text import exact, file_name
 from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.hub.hub import Hub
@@ -29,7 +30,8 @@ Examples:
   dragoman diff - --since-start | git apply -R
 
 The difference is that of the files, by whatever means they were changed. Files
-that git ignores are not compared. ID is - for the latest session of all."""
+that git ignores are not compared. ID is - for the latest session of all. On a
+terminal, $PAGER shows it; a pipe gets a patch with all that git apply needs."""
 
 REWIND_EPILOG = """\b
 Examples:
@@ -44,6 +46,14 @@ first. The conversation stays as it is, and the agent does not know of it."""
 MAX_LISTED: Final = 50
 
 _LETTERS: Final = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "type changed": "T"}
+
+# Of the lines of a patch, by their beginning: those of its head are not lines of a file.
+_HEAD_LINE: Final = re.compile(
+    r"diff --git |index |--- |\+\+\+ |(old|new|deleted file|new file) mode |(similarity|dissimilarity) index "
+    r"|(rename|copy) (from|to) |Binary files "
+)
+_LOOKS: Final[dict[str, dict[str, bool | str]]] = {"+": {"fg": "green"}, "-": {"fg": "red"}, "@": {"fg": "cyan"}}
+
 _VERBS: Final = {"create": "restore", "overwrite": "overwrite", "delete": "delete"}
 
 
@@ -68,11 +78,13 @@ async def diff(session: str | None, run: str | None, since_start: bool, stat: bo
             return
         first = await history.diff(run, since_start=since_start)
         if stat:
-            async for page in _pages(history, run, since_start):
-                for file in page.files:
-                    click.echo(_stat_line(file))
+            pages = [page async for page in _pages(history, run, since_start)]
+            show_paged(_stat_line(file) for page in pages for file in page.files)
+        elif os.isatty(STDOUT):
+            show_paged(_patch_lines(await history.patch(run, since_start=since_start, is_exact=False)))
         else:
-            _print_patch(await history.patch(run, since_start=since_start))
+            sys.stdout.buffer.write(await history.patch(run, since_start=since_start))
+            sys.stdout.buffer.flush()
         number = history.number_of(first.run_id)
     _print_summary(first, row, number)
 
@@ -86,34 +98,34 @@ async def _pages(history: WorkspaceHistory, run: str | None, since_start: bool) 
 
 
 def _find(sessions: Iterable[Session], session: str | None) -> Session:
-    """Return the session of this id; without one, the latest in the current folder or one above it."""
+    """Return the session of this id; without one, the latest in the current folder, or in the nearest above it."""
     every = list(sessions)
     if session is not None:
         return find_session(every, session)
     here = Path(os.path.realpath(os.getcwd()))
-    for row in top_level(every):
-        if row.cwd and here.is_relative_to(row.cwd):
-            return row
-    raise InputError("there is no session in this folder", guidance="Name one: dragoman sessions list")
+    above = [row for row in top_level(every) if row.cwd and here.is_relative_to(row.cwd)]
+    if not above:
+        raise InputError(
+            "there is no session in this folder", guidance="Name one of another folder: dragoman sessions list"
+        )
+    return max(above, key=lambda row: len(Path(row.cwd).parts))  # of several the first, which is the latest
 
 
 def _stat_line(file: ComparedFile) -> str:
-    name = plain(file.path if file.old_path is None else f"{file.old_path} → {file.path}")
+    name = file_name(file.path)
+    if file.old_path is not None:
+        name = f"{file_name(file.old_path)} → {name}"
     lines = "binary" if file.added is None else f"+{file.added} \N{MINUS SIGN}{file.removed}"
     remark = "" if file.is_claimed else "  (not reported by the agent)"
     return f"{_LETTERS[file.status]}  {name}  {lines}{styled(remark, dim=True)}"
 
 
-def _print_patch(patch: bytes) -> None:
-    if not os.isatty(STDOUT):
-        sys.stdout.buffer.write(patch)
-        sys.stdout.buffer.flush()
-        return
-    looks = {"+": "green", "-": "red", "@": "cyan"}
+def _patch_lines(patch: bytes) -> Iterator[str]:
+    """Yield the lines of a patch as a terminal shows them: what cannot be seen in them is spelled out."""
+    is_head = False
     for line in patch.decode("utf-8", "backslashreplace").split("\n")[:-1]:
-        text = plain(line)
-        colour = looks.get(line[:1]) if has_colours() and not line.startswith(("+++", "---")) else None
-        click.echo(styled(text, fg=colour) if colour else text)
+        is_head = line.startswith("diff --git ") or (is_head and _HEAD_LINE.match(line) is not None)
+        yield styled(exact(line), **({"bold": True} if is_head else _LOOKS.get(line[:1], {})))
 
 
 def _print_summary(diff: WorkspaceDiff, row: Session, number: int | None) -> None:
@@ -123,10 +135,10 @@ def _print_summary(diff: WorkspaceDiff, row: Session, number: int | None) -> Non
     if diff.other_runs:
         note(_others_line(diff.other_runs, "also worked in this folder meanwhile: some changes may be theirs"))
     if diff.only_claimed_paths:
-        names = ", ".join(map(plain, diff.only_claimed_paths[:MAX_LISTED]))
+        names = ", ".join(map(file_name, diff.only_claimed_paths[:MAX_LISTED]))
         note(f"Reported as changed by the agent, but not different: {names}")
     for skipped in diff.skipped_paths[:MAX_LISTED]:
-        note(f"Not compared: {plain(skipped.path)} ({skipped.reason})")
+        note(f"Not compared: {file_name(skipped.path)} ({exact(skipped.reason)})")
 
 
 def _others_line(others: Iterable[RunRef], what: str) -> str:
@@ -164,21 +176,22 @@ async def rewind(session: str, to_run: str | None, before: bool, undo: bool, yes
         if as_json:
             print_json(done)
         short = short_ids(await hub.journal.sessions())[row.id]
-    note(
-        f"{count(len(done.changes), 'file')} brought back to what they were {done.target}.",
-        f"To undo it: dragoman rewind --undo {short}",
-    )
+    what = "it was" if len(done.changes) == 1 else "they were"
+    note(f"{count(len(done.changes), 'file')} brought back to what {what} {done.target}.")
+    if not undo:
+        note(f"To undo it: dragoman rewind --undo {short}")
     return None
 
 
 def _plan_lines(changes: tuple[RewindChange, ...]) -> Iterator[str]:
-    yield f"This changes {count(len(changes), 'file')}; what they contain now is recorded first:"
+    contents = "its content is" if len(changes) == 1 else "their contents are"
+    yield f"This changes {count(len(changes), 'file')}; {contents} recorded first, so that it can be undone:"
     for change in changes[:MAX_LISTED]:
-        yield f"  {_VERBS[change.action]:<9}  {plain(change.path)}"
+        yield f"  {_VERBS[change.action]:<9}  {file_name(change.path)}"
     if len(changes) > MAX_LISTED:
         yield f"  and {len(changes) - MAX_LISTED:,} more"
 
 
 def _left_lines(plan: Rewind) -> Iterator[str]:
     for path in plan.left_paths[:MAX_LISTED]:
-        yield f"Left as it is: {plain(path)} (no checkpoint has it)"
+        yield f"Left as it is: {file_name(path)} (no checkpoint has it)"

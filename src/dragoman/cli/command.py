@@ -6,7 +6,10 @@ import asyncio
 import functools
 import os
 import select
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -369,6 +372,33 @@ def end_of(text: str, room: int) -> str:
 def print_lines(*lines: str) -> None:
     """Print lines on stdout; on a terminal, long ones are broken between words."""
     click.echo(exits.lay_out(lines, terminal_width(STDOUT)), nl=False)
+
+
+def show_paged(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal through the user's pager, which by default stays only if they do not fit on it."""
+    pager = _pager() if os.isatty(STDOUT) else []
+    if not pager:
+        for line in lines:
+            click.echo(line)
+        return
+    sys.stdout.flush()
+    text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    # As git does it: end if everything fits, show colours, leave the text on the screen.
+    process = subprocess.Popen(pager, stdin=subprocess.PIPE, env={"LESS": "FRX", "LV": "-c", **os.environ})
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's, and it does not end at it
+    try:
+        process.communicate(text)  # also if the user leaves it early
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _pager() -> list[str]:
+    """Return the command of the pager (`PAGER`, or less); empty where there is none."""
+    try:
+        command = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:
+        return []
+    return command if command and command != ["cat"] and shutil.which(command[0]) is not None else []
 
 
 def note(*lines: str) -> None:

@@ -33,6 +33,14 @@ def exact(text: str) -> str:
     return "".join(character if _is_seen(character) else _spelled(character) for character in text)
 
 
+def file_name(path: str) -> str:
+    """Return the path of a file on one line; in quotes, as git writes it, where something in it cannot be seen."""
+    if path.isprintable():
+        return path
+    spelled = "".join(character if character.isprintable() else _spelled(character) for character in path)
+    return f'"{spelled}"'
+
+
 def _is_seen(character: str) -> bool:
     return character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
 

@@ -68,9 +68,9 @@ class WorkspaceHistory:
         claims = claimed_paths(self._rows.tool_calls, self._rows.file_calls, run_id)
         return await self._checkpoints.diff(run_id, path=path, offset=offset, first_line=first_line, claims=claims)
 
-    async def patch(self, run: str | int | None = None, *, since_start: bool = False) -> bytes:
-        """Return the whole difference in the form that `git apply` reads."""
-        return await self._checkpoints.patch(self._run_id(run, since_start))
+    async def patch(self, run: str | int | None = None, *, since_start: bool = False, is_exact: bool = True) -> bytes:
+        """Return the whole difference in the form that `git apply` reads; without `is_exact`, for people."""
+        return await self._checkpoints.patch(self._run_id(run, since_start), is_exact=is_exact)
 
     def _run_id(self, run: str | int | None, since_start: bool) -> str | None:
         return None if since_start else choose_run(self._run_ids, -1 if run is None else run)
@@ -83,7 +83,7 @@ class WorkspaceHistory:
     def confirmed_plan(self, plan_id: str, run: str | int | None, *, before: bool, undo: bool) -> Rewind:
         """Return the plan of this id, which somebody has seen, as far as `rewind` needs it."""
         if undo == (run is not None):
-            raise InputError("name a run to rewind to, or undo the last rewind", guidance="--to-run N, or --undo")
+            raise InputError("name a run to rewind to, or undo the last rewind", guidance="Use --to-run N, or --undo.")
         run_id = None if run is None else choose_run(self._run_ids, run)
         return Rewind(id=plan_id, target=words_for(self._run_ids, run_id, before=before), run_id=run_id, before=before)
 

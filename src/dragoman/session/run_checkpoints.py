@@ -38,8 +38,9 @@ def choose_run(run_ids: Sequence[str], choice: str | int) -> str:
         number = 0
     if 1 <= abs(number) <= len(run_ids):
         return run_ids[number - 1 if number > 0 else number]
-    counted = f"it has {len(run_ids)}" if run_ids else "it has none yet"
-    raise InputError(f"the session has no run {choice}", guidance=f"Runs are numbered from 1: {counted}.")
+    if not run_ids:
+        raise InputError("the session has no run yet")
+    raise InputError(f"the session has no run {choice}", guidance=f"Runs are numbered from 1: it has {len(run_ids)}.")
 
 
 def words_for(run_ids: Sequence[str], run_id: str | None, *, before: bool) -> str:

@@ -259,14 +259,17 @@ class SessionCheckpoints:
 
         return await self._with_stores(compare)
 
-    async def patch(self, run_id: str | None) -> bytes:
-        """Return the whole difference, as `diff` makes it, in the form that `git apply` reads."""
+    async def patch(self, run_id: str | None, *, is_exact: bool = True) -> bytes:
+        """Return the whole difference, as `diff` makes it, in the form that `git apply` reads; without `is_exact`, for
+        people: it only names binary files."""
 
         def make_patch(opened: dict[Path, Git]) -> bytes:
             before, after = _range(self._points(self._read_logs()), run_id)
             found = [self._trees(git, folder, before, after) for folder, git in opened.items()]
             return b"".join(
-                tree_diff.patch(trees.git, trees.old, trees.new, trees.scope) for trees in found if trees is not None
+                tree_diff.patch(trees.git, trees.old, trees.new, trees.scope, is_exact=is_exact)
+                for trees in found
+                if trees is not None
             )
 
         return await self._with_stores(make_patch)
@@ -481,7 +484,7 @@ def _find(points: Sequence[_Point], run_id: str, moment: Moment) -> _Point:
     for point in reversed(points):
         if point.head.run_id == run_id and point.head.moment == moment:
             return point
-    raise _no_checkpoint(f"there is no checkpoint {moment} run {run_id}")
+    raise _no_checkpoint(f"there is no checkpoint {moment} this run")
 
 
 def _done_rewinds(points: Sequence[_Point]) -> list[_Point]:
@@ -490,13 +493,30 @@ def _done_rewinds(points: Sequence[_Point]) -> list[_Point]:
 
 
 def _last_rewind(points: Sequence[_Point]) -> _Point:
-    """Return the checkpoint before the last rewind that was not undone yet."""
-    done = _done_rewinds(points)
-    undone = {point.head.undone_operation for point in done}
-    for point in reversed(done):
-        if point.head.undone_operation is None and point.head.operation not in undone:
+    """Return the checkpoint before the last rewind that was not undone yet.
+
+    An undo is such a rewind only where it overwrote what somebody had changed since the rewind: otherwise the files
+    before it are those that the rewind brought, and `--undo` twice goes two rewinds back.
+    """
+    done = {point.head.operation: point for point in _done_rewinds(points)}
+    undone = {point.head.undone_operation for point in done.values()}
+    for operation, point in reversed(done.items()):
+        earlier = done.get(point.head.undone_operation) if point.head.undone_operation is not None else None
+        if operation not in undone and (earlier is None or _is_changed_since(earlier, point)):
             return point
-    raise _no_checkpoint("there is no rewind to undo in this session")
+    raise InputError(
+        "there is no rewind to undo in this session",
+        guidance="Rewind to a run instead: --to-run N, or with --before, to the files before it.",
+    )
+
+
+def _is_changed_since(rewind: _Point, point: _Point) -> bool:
+    """Return whether files had been changed between a rewind and a later checkpoint."""
+    return any(
+        entry.tree != rewind.entries[folder].target_tree
+        for folder, entry in point.entries.items()
+        if folder in rewind.entries
+    )
 
 
 def _others(logs: dict[Path, list[LogEntry]], before: _Point, after: _Point | None) -> tuple[RunRef, ...]:

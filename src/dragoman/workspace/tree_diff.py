@@ -143,13 +143,15 @@ def _count(lines: Sequence[str], marks: str) -> int:
 
 
 _THRESHOLD: Final = f"core.bigFileThreshold={MAX_COMPARED_BYTES}"
-_PATCH_OPTIONS: Final = ("-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--full-index")
+_PATCH_OPTIONS: Final = ("-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv")
 
 
-def patch(git: Git, old_tree: str, new_tree: str, scope: bytes = b"") -> bytes:
-    """Return the whole difference as `git apply` reads it, with binary files, relative to the scope."""
+def patch(git: Git, old_tree: str, new_tree: str, scope: bytes = b"", *, is_exact: bool = True) -> bytes:
+    """Return the whole difference as `git apply` reads it, relative to the scope; of binary files, only with `is_exact`
+    what they contain."""
+    options = [*_PATCH_OPTIONS, *(["--binary", "--full-index"] if is_exact else [])]
     relative = ["--relative=" + os.fsdecode(scope)] if scope else []
-    return git.run("diff-tree", *_PATCH_OPTIONS, "--binary", *relative, old_tree, new_tree)
+    return git.run("diff-tree", *options, *relative, old_tree, new_tree)
 
 
 def _hunks_of(git: Git, old_tree: str, new_tree: str, files: Sequence[ListedFile]) -> dict[bytes, tuple[Hunk, ...]]:
