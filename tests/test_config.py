@@ -300,3 +300,38 @@ def test_durations_read_well() -> None:
     assert [config.format_duration(s) for s in (0, 0.25, 90, 5400, 90061.5)] == [
         "0s", "250ms", "1m30s", "1h30m", "1d1h1m1s500ms",
     ]  # fmt: skip
+
+
+# -- skills and instructions
+
+
+def test_folders_are_a_text_or_a_list_and_never_lead_upwards(tmp_path: Path) -> None:
+    def folders(value: str) -> str:
+        (tmp_path / "config.toml").write_text(f"skills_folders = {value}")
+        return config.load(tmp_path, {}).skills_folders
+
+    assert config.load(tmp_path, {}).skills_folders == "skills, .agents/skills"
+    assert folders('"a,  b/c ,~/d"') == "a, b/c, ~/d"
+    assert folders('["a", "/b"]') == "a, /b"
+    assert folders('"none"') == folders('"off"') == folders("[]") == "none"
+    for wrong in ('"../x"', '"a/../b"', "3", "[3]", '"."', '"a\\u0000"'):
+        with pytest.raises(ConfigError, match="skills_folders"):
+            folders(wrong)
+
+
+def test_the_budget_and_the_instructions_are_bounded(tmp_path: Path) -> None:
+    environ = {"DRAGOMAN_SKILLS_BUDGET": "16KiB", "DRAGOMAN_CUSTOM_INSTRUCTIONS": " Be brief. "}
+    loaded = config.load(tmp_path, environ)
+    assert (loaded.skills_budget, loaded.custom_instructions) == (16 * 1024, "Be brief.")
+    assert config.load(tmp_path, {"DRAGOMAN_CUSTOM_INSTRUCTIONS": "none"}).custom_instructions is None
+    for name, value in (("SKILLS_BUDGET", "0"), ("SKILLS_BUDGET", "2MiB"), ("CUSTOM_INSTRUCTIONS", "x" * 20_000)):
+        with pytest.raises(ConfigError, match=name):
+            config.load(tmp_path, {f"DRAGOMAN_{name}": value})
+
+
+def test_the_states_of_skills_come_from_the_settings_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"skills": {"/w/skills/a.md": "always"}}')
+    assert config.load(tmp_path, {}).skill_states == {"/w/skills/a.md": "always"}
+    (tmp_path / "settings.json").write_text('{"skills": {"/w/skills/a.md": "sometimes"}}')
+    with pytest.raises(ConfigError, match="not what Dragoman writes"):
+        config.load(tmp_path, {})

@@ -42,12 +42,21 @@ SETTINGS_FILE: Final = "settings.json"
 # The journal stores the first 64 KiB of a line over the limit; a lower limit would truncate below that.
 MIN_LINE_LIMIT_BYTES: Final = 64 * 1024
 
+# More than this with every prompt would fill the context of most models within a conversation.
+MAX_SKILLS_BUDGET_BYTES: Final = 1024 * 1024
+MAX_INSTRUCTIONS_BYTES: Final = 16 * 1024
+
+# How a skill goes with prompts: in full, as a line of the index, or not at all.
+SkillState: TypeAlias = Literal["always", "listed", "off"]
+
 
 class PageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings made in the page. `agents` are tables like `[agents.NAME]` in `config.toml`."""
+    """Settings made in the page. `agents` are tables like `[agents.NAME]` in `config.toml`, `skills` are the states of
+    skills by the real paths of their files: a skill of the same name in another folder is another skill."""
 
     settings: dict[str, str | bool | int | float] = {}
     agents: dict[str, Table] = {}
+    skills: dict[str, SkillState] = {}
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +92,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_size: int = 4 * 1024**3
     # How long a permission request waits for an answer before it is denied. None: the user may be away for a while.
     permission_timeout: float | None = None
+    # Relative ones are looked for in the workspace and in the user's home folder. "none": there are no skills.
+    skills_folders: str = "skills, .agents/skills"
+    # The same for prompt templates.
+    prompts_folders: str = "prompts, .agents/prompts"
+    # Bytes of all skills that go with a prompt: about 8,000 tokens.
+    skills_budget: int = 32 * 1024
+    # A text before each prompt. Off unless someone sets it: it costs tokens, and is no part of what the user types.
+    custom_instructions: str | None = None
+    skill_states: dict[str, SkillState] = {}
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
     guards: Table = {}
@@ -158,6 +176,7 @@ def load(
     guards: Table = {}
     watch: Table = {}
     folders: tuple[Path, ...] = ()
+    skill_states: dict[str, SkillState] = {}
     with _reporting(on_error):
         document = read_document(folder / FILE_NAME)
     if document is not None:
@@ -184,6 +203,7 @@ def load(
         with _reporting(on_error):
             page_settings = _page_settings(page_file)
     if page_settings is not None:
+        skill_states = page_settings.skills
         for key, chosen in page_settings.settings.items():
             with _reporting(on_error):
                 if key not in SETTINGS:
@@ -213,6 +233,7 @@ def load(
         guards=guards,
         watch=watch,
         folders=folders,
+        skill_states=skill_states,
         document=document,
         sources=sources,
     )
@@ -354,15 +375,50 @@ def _switch(value: object) -> bool:
 
 
 def _size(value: object) -> int:
+    size = _bytes(value)
+    if size < MIN_LINE_LIMIT_BYTES:
+        raise ValueError
+    return size
+
+
+def _bytes(value: object) -> int:
+    """Return a number of bytes, or -1."""
     if isinstance(value, str) and (match := re.fullmatch(r"(\d+) ?(|KiB|MiB|GiB)", value.strip())):
         value = int(match[1]) * 1024 ** ("", "KiB", "MiB", "GiB").index(match[2])
-    if isinstance(value, bool) or not isinstance(value, int) or value < MIN_LINE_LIMIT_BYTES:
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _budget(value: object) -> int:
+    size = _bytes(value)
+    if not 0 < size <= MAX_SKILLS_BUDGET_BYTES:
         raise ValueError
-    return value
+    return size
+
+
+def _folder_list(value: object) -> str:
+    """Read a list of folders, or a text with commas between them. Relative ones must not lead upwards."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError
+    folders = [name.strip() for name in names if name.strip()]
+    if not folders or folders in (["none"], ["off"]):
+        return "none"
+    if any(".." in folder.split("/") or not folder.isprintable() or folder.strip("./") == "" for folder in folders):
+        raise ValueError
+    return ", ".join(folders)
+
+
+def _instructions(value: object) -> str | None:
+    if value in ("none", "off"):
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value.encode()) > MAX_INSTRUCTIONS_BYTES:
+        raise ValueError
+    return value.strip()
 
 
 _BYTES: Final = 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'
 _DURATION: Final = 'a duration: seconds, or a text such as "90s", "5m" or "1h30m"'
+_FOLDER_LIST: Final = 'folders with commas between them, such as "skills, .claude/skills", or "none"'
 _LIMIT: Final = Setting(_limit, _DURATION + ", more than zero")
 _GRACE: Final = Setting(lambda value: parse_duration(value), _DURATION)
 _OPTIONAL_LIMIT: Final = Setting(_optional_limit, _DURATION + ', more than zero, or "none"')
@@ -385,6 +441,10 @@ SETTINGS: Final[dict[str, Setting]] = {
     "checkpoint_age": _LIMIT,
     "checkpoint_size": Setting(_size, _BYTES),
     "line_limit": Setting(_size, _BYTES),
+    "skills_folders": Setting(_folder_list, _FOLDER_LIST),
+    "skills_budget": Setting(_budget, 'a number of bytes, or a text such as "32KiB", of at most 1 MiB'),
+    "prompts_folders": Setting(_folder_list, _FOLDER_LIST),
+    "custom_instructions": Setting(_instructions, 'a text of at most 16 KiB, or "none"'),
 }
 
 

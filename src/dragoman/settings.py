@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.config import SETTINGS_FILE, Config, PageSettings, load
+from dragoman.config import SETTINGS_FILE, Config, PageSettings, SkillState, load
 from dragoman.errors import ConfigError
 from dragoman.fileio import LockedJsonFile
 
@@ -32,6 +32,10 @@ DESCRIPTIONS: Final = {
     "checkpoint_age": "Age at which checkpoints are removed.",
     "checkpoint_size": "Size of a folder's checkpoints over which the oldest are removed.",
     "line_limit": "Longest line that an agent may send.",
+    "skills_folders": "Folders with skills, in the workspace and in your home folder.",
+    "skills_budget": "Longest text of skills that goes with a prompt.",
+    "prompts_folders": "Folders with prompt templates, in the workspace and in your home folder.",
+    "custom_instructions": "Text that goes before each prompt.",
 }
 
 
@@ -77,3 +81,11 @@ def with_setting(page: PageSettings, name: str, value: str | bool | int | float 
     if value is not None:
         settings[name] = value
     return msgspec.structs.replace(page, settings=settings)
+
+
+def with_skill_state(page: PageSettings, path: str, state: SkillState | None) -> PageSettings:
+    """Return the settings with the state of the skill in this file; None removes it."""
+    skills = {key: old for key, old in page.skills.items() if key != path}
+    if state is not None:
+        skills[path] = state
+    return msgspec.structs.replace(page, skills=skills)

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from dragoman.cli.command import NOT_REPORTED, Table, folder, note, print_json, sync_command, usable_settings
 from dragoman.cli.options import complete_access, complete_agent, json_option
+from dragoman.cli.text import one_line
 from dragoman.config import FILE_NAME, SETTINGS, SETTINGS_FILE, Config, format_duration, home_folder, load, make_home
 from dragoman.document import nearest
 from dragoman.errors import ConfigError, InputError
@@ -76,6 +77,9 @@ TEMPLATE: Final = """\
 # path = "**/.env"
 """
 
+# Columns of a value in the list of all settings; custom instructions are longer.
+MAX_VALUE_COLUMNS: Final = 60
+
 # Settings in seconds, and in bytes.
 _DURATIONS: Final = (
     "deadline",
@@ -83,7 +87,7 @@ _DURATIONS: Final = (
     "checkpoint_age",
     *(name for name in SETTINGS if name.endswith("_timeout")),
 )
-_SIZES: Final = ("line_limit", "checkpoint_file_limit", "checkpoint_size")
+_SIZES: Final = ("line_limit", "checkpoint_file_limit", "checkpoint_size", "skills_budget")
 
 
 def complete_setting(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -116,7 +120,8 @@ def _list(as_json: bool) -> None:
     for name in SETTINGS:
         where = settings.where(name)
         styles = {0: "bold"} if where else {}
-        table.add_row(name, format_value(name, settings), folder(where) if where else "default", styles=styles)
+        value = one_line(format_value(name, settings), MAX_VALUE_COLUMNS)
+        table.add_row(name, value, folder(where) if where else "default", styles=styles)
     table.print()
     return None
 
@@ -229,6 +234,8 @@ def format_value(name: str, settings: Config) -> str:
         return format_duration(value)
     if name in _SIZES and value % (1024 * 1024) == 0:
         return f"{value // (1024 * 1024)}MiB"
+    if name in _SIZES and value % 1024 == 0:
+        return f"{value // 1024}KiB"
     return str(value) or NOT_REPORTED
 
 
