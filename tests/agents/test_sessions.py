@@ -9,6 +9,7 @@ import pytest
 
 from dragoman import events
 from dragoman.record.rows import Setting
+from dragoman.session.context import ContextSource
 from dragoman.session.prompt import FileAttachment, ImageAttachment
 
 from .acts import all_events
@@ -104,6 +105,30 @@ async def test_a_file_in_the_prompt_reaches_the_model(shared: Shared) -> None:
             assert shared.requests.had("note.txt")
             pytest.skip(f"{shared.agent.id} shows the model the file's path, not its text")
         assert shared.requests.had("The code word is heliotrope.")
+
+
+async def test_skills_instructions_and_templates_reach_the_model(shared: Shared) -> None:
+    folder = shared.folder()
+    for name, description, body in (
+        ("orchard", "How trees are kept", "Prune in February, says the almanac."),
+        ("cellar", "How casks are marked, with vermilion", "Only listed."),
+    ):
+        (folder / "skills" / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"
+        (folder / "skills" / name / "SKILL.md").write_text(text)
+    (folder / "prompts").mkdir()
+    (folder / "prompts/ask-the-gardener.md").write_text("Tell $1 about it. [[say:Heard.]]")
+    shared.runtime.context = ContextSource(shared.stage.home / ".dragoman", user_home=shared.stage.home)
+    try:
+        async with shared.session(folder=folder, custom_instructions="Answer in quatrains.") as session:
+            result = await session.run("/ask-the-gardener Ada", skills=["orchard"])
+            assert [row.text for row in session.fold.messages if row.kind == "user"] == ["/ask-the-gardener Ada"]
+    finally:
+        shared.runtime.context = None
+    assert result.text == "Heard."
+    expected = ("Tell Ada about it.", "Prune in February, says the almanac.", "vermilion", "Answer in quatrains.")
+    assert [text for text in expected if not shared.requests.had(text)] == []
+    assert not shared.requests.had("Only listed.")
 
 
 def other_value(setting: Setting | None) -> str | bool | None:

@@ -81,6 +81,22 @@ def test_a_different_prompt_is_an_error_that_shows_the_difference_and_plays_noth
     assert texts(client.prompt("hello")) == ["Hi."]
 
 
+def test_what_dragoman_added_to_a_prompt_then_or_now_is_no_difference() -> None:
+    added = {"type": "text", "text": "skills", "_meta": {"dragoman.context": True}}
+    tape = Tape()
+    tape.greet()
+    tape.open()
+    first = tape.ask("session/prompt", sessionId="s1", prompt=[added, {"type": "text", "text": "hello"}])
+    tape.say("Hi.")
+    tape.answer(first, {"stopReason": "end_turn"})
+    tape.run("and now?", "Bye.")
+    client = Client(tape).open()
+    assert texts(client.prompt("hello")) == ["Hi."]
+    now = [{"type": "text", "text": "and now?"}, added]
+    assert ends(client.ask("session/prompt", sessionId="s1", prompt=[*now, {"type": "text", "text": "x"}])) == [-32602]
+    assert texts(client.ask("session/prompt", sessionId="s1", prompt=now)) == ["Bye."]
+
+
 def test_by_order_the_next_turn_answers_whatever_is_asked() -> None:
     client = Client(talk(), strict=False).open()
     assert texts(client.prompt("x")) == ["Hi."]

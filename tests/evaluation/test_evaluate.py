@@ -848,3 +848,26 @@ async def test_an_agent_that_drops_mcp_servers_is_asked_for_json_and_the_error_s
     assert reason in str(failed.value)
     with pytest.raises(OutputInvalid, match="transport='http' would work"):
         await evaluated(acting(script), spec=spec, output_type=Item, max_rounds=1, transport="stdio")
+
+
+# -- skills
+
+
+async def test_skills_of_the_workspace_go_with_an_evaluation_only_where_it_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("DRAGOMAN_CUSTOM_INSTRUCTIONS", "Be brief.")
+    for name in ("one", "two"):
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        (tmp_path / "skills" / name / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: does it\nalways: true\n---\nThe text of {name}.\n"
+        )
+    agent = ScriptedAgent()
+    await evaluated(agent, "hi", cwd=tmp_path)
+    await evaluated(agent, "hi", cwd=tmp_path, skills=["two"])
+    plain, skilled = (request.params["prompt"] for request in agent.all_heard("session/prompt"))
+    assert plain == [{"type": "text", "text": "hi"}]
+    assert "The text of two." in str(skilled)
+    assert "The text of one." not in str(skilled)
+    assert "Be brief." not in str(skilled)

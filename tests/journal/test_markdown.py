@@ -64,6 +64,26 @@ def terminal(position: int, **fields: Any) -> rows.Terminal:
     )
 
 
+def test_a_line_below_a_prompt_says_what_went_with_it() -> None:
+    context = rows.PromptContext(
+        listed=2,
+        skills=(rows.SentSkill("re*view", "/w/skills/review/SKILL.md", 10),),
+        omitted=(rows.OmittedSkill("large", "it does not fit"),),
+        template="/w/prompts/fix.md",
+        has_custom_instructions=True,
+    )
+    run = rows.Run(id="r1", time=NOON, position=1, context=context)
+    other = rows.Run(id="r2", time=NOON, position=3)
+    messages = [message(1, "user", "/fix it"), message(2, "assistant", "Done."), message(3, "user", "more", "r2")]
+    text = written(runs=[run, other], messages=messages)
+    line = (
+        "*with skills in full: re\\*view · 2 skills listed · template: /w/prompts/fix.md · custom instructions"
+        " · not sent: large (it does not fit)*"
+    )
+    assert f"> /fix it\n\n{line}\n\nDone.\n" in text
+    assert text.count("*with") == 1
+
+
 async def test_the_conversation_is_in_its_order_under_the_title_and_the_facts() -> None:
     async with MemoryJournal() as journal:
         talk = await Talk.begin(journal, time=NOON, agent="demo", cwd="/w")

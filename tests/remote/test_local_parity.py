@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from dragoman import PermissionRequest, Question, events
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.host.permission import OnPermission
 from dragoman.record.events import Event
+from dragoman.record.rows import PromptContext
 from dragoman.remote.client import Client
 from dragoman.session import ports
 from dragoman.session.handle import SessionHandle
@@ -193,6 +195,35 @@ async def test_a_snapshot_has_the_same_settings_here_and_on_a_server(client: Cli
     here, there = ({name: getattr(handle, name) for name in StoredSettings.__struct_fields__} for handle in handles)
     assert there == here
     assert (here["mode"], here["reasoning_effort"], here["network"]) == ("plan", "high", False)
+
+
+async def test_skills_and_templates_go_with_prompts_here_and_on_a_server(
+    client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("one", "two"):
+        (folder / "skills" / name).mkdir(parents=True)
+        (folder / "skills" / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: does it\n---\n")
+    (folder / "prompts").mkdir()
+    (folder / "prompts/greet.md").write_text("Say hello to $1.")
+    chosen: dict[str, Any] = {"skills": ["one"], "custom_instructions": "Be brief."}
+    contexts: list[PromptContext | None] = []
+    async with asyncio.timeout(TIMEOUT_S):
+        for opening in (
+            dragoman.open_session("demo", cwd=folder, **chosen),
+            client.open_session("demo", cwd=folder, **chosen),
+        ):
+            async with opening as session:
+                received = [event async for event in session.run("/greet Ada", skills=["two"])]
+                contexts += [event.context for event in received if isinstance(event, events.RunStarted)]
+                assert [row.text for row in session.fold.messages if row.kind == "user"] == ["/greet Ada"]
+                with pytest.raises(dragoman.errors.InputError, match="there is no skill 'three'"):
+                    await session.run("hello", skills=["three"])
+    here, there = contexts
+    assert here is not None
+    assert here == there
+    assert ([skill.name for skill in here.skills], here.listed) == (["two", "one"], 2)
+    assert (here.template, here.has_custom_instructions) == (str(folder / "prompts/greet.md"), True)
 
 
 async def test_a_crash_is_reported_with_the_agents_last_lines(client: Client, folder: Path) -> None:

@@ -32,7 +32,12 @@ from dragoman.workspace import Workspace
 
 NAMES = SessionSettings.__struct_fields__
 
-SAMPLES: dict[Any, Any] = {str | None: "value", bool | None: True, dict[str, str | bool]: {"verbose": True}}
+SAMPLES: dict[Any, Any] = {
+    str | None: "value",
+    bool | None: True,
+    dict[str, str | bool]: {"verbose": True},
+    tuple[str, ...] | None: ("value",),
+}
 
 
 def types_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
@@ -83,6 +88,9 @@ WRONG = [
     ({"options": {"verbose": 3}}, "options is {'verbose': 3}; expected dict[str, str | bool]"),
     ({"options": ["verbose"]}, "options is ['verbose']; expected dict[str, str | bool]"),
     ({"system_prompt": b"Be brief."}, "system_prompt is b'Be brief.'; expected str | None"),
+    ({"skills": "review"}, "skills is 'review'; expected a list of names"),
+    ({"skills": [3]}, "skills is [3]; expected a list of names"),
+    ({"custom_instructions": 3}, "custom_instructions is 3; expected str | None"),
     ({"access": 3}, "access is 3; expected one of: read-only"),
     ({"access": "all"}, "access is 'all'; expected one of: read-only"),
     ({"rules": 3}, "rules is 3; expected a list of PolicyRule"),

@@ -57,6 +57,20 @@ def complete_access(context: click.Context, parameter: click.Parameter, typed: s
     return [CompletionItem(name, help=about) for name, about in ACCESS_LEVELS.items() if name.startswith(typed)]
 
 
+def complete_skill(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    from dragoman.session.context import ContextSource
+    from dragoman.workspace import Workspace
+
+    with suppress(DragomanError):
+        skills = ContextSource().read(Workspace(context.params.get("cwd") or ".")).skills
+        return [
+            CompletionItem(item.skill.name, help=item.skill.description)
+            for item in skills
+            if item.skill.name.startswith(typed) and not item.skill.problem
+        ]
+    return []
+
+
 def complete_session(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     import asyncio
 
@@ -111,6 +125,20 @@ _AGENT = (
     click.option("--effort", "reasoning_effort", metavar="LEVEL", help="The agent's reasoning effort."),
     click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent; may be repeated."),
     click.option("--system-prompt", metavar="TEXT", help="System prompt for the agent."),
+    click.option(
+        "--instructions",
+        "custom_instructions",
+        metavar="TEXT",
+        help='Text before each prompt; "" for none. [default: the setting custom_instructions]',
+    ),
+    click.option(
+        "--skill",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=complete_skill,
+        help="Send this skill in full with each prompt; may be repeated.",
+    ),
+    click.option("--no-skills", is_flag=True, help="Send no skills, not even their index."),
     start_timeout_option,
 )
 

@@ -32,6 +32,7 @@ from dragoman.proc.link import AgentLink
 from dragoman.protocol.requests import SessionSettings
 from dragoman.record.events import Event
 from dragoman.session.client import LocalClient, limits_of
+from dragoman.session.context import ContextSource, SessionContext
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.link import launch
@@ -53,6 +54,8 @@ class RunOptions(SessionSettings, frozen=True, kw_only=True):
     add_dir: tuple[str, ...] = ()
     access: str | None = None
     option: tuple[str, ...] = ()
+    skill: tuple[str, ...] = ()
+    no_skills: bool = False
     file: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
     deadline: str | None = None
@@ -108,8 +111,13 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             workspace=self.workspace,
             on_permission=on_permission,
             on_event=on_event,
-            **{**stored, **settings_in(self.options), "access": self.access},
+            **{**stored, **settings_in(self.options), **self._chosen_skills(), "access": self.access},
         )
+
+    def _chosen_skills(self) -> dict[str, tuple[str, ...]]:
+        if self.options.no_skills:
+            return {"skills": ()}
+        return {"skills": self.options.skill} if self.options.skill else {}
 
 
 def installed_agents(settings: Config) -> list[str]:
@@ -140,6 +148,10 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
     workspace = (
         Workspace(handle.cwd, handle.additional) if handle else Workspace(options.cwd or os.getcwd(), options.add_dir)
     )
+    if options.skill and options.no_skills:
+        raise InputError("--skill and --no-skills cannot be combined")
+    if options.skill:
+        SessionContext(ContextSource(settings.home), workspace, options.skill).check()
     client = LocalClient(config=settings, env=env)
     if handle is not None:
         spec = client.spec_of_handle(handle)
@@ -254,6 +266,7 @@ class AgentProcess:
             on_diagnostic=on_diagnostic,
             line_limit=plan.settings.line_limit,
             sources=plan.sources,
+            context=ContextSource(plan.settings.home),
             on_question=on_question,
             launch=self._launch,
         )

@@ -17,6 +17,7 @@ from dragoman.cli.screen import UNSEEN, Ending, Line, MessageEnd, Piece, Span, S
 from dragoman.cli.text import columns, duration, exact, one_line, plain, size, truncate, usage_parts, wrapped
 from dragoman.host.requests import command_of
 from dragoman.host.shell.wrappers import unwrap_shell
+from dragoman.journal.markdown import context_label
 from dragoman.record import events, rows
 from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.record.notes import Difference
@@ -366,6 +367,9 @@ class Renderer:
                 yield Line((Span(one_line(message, self.width), "dim"),), block="end")
             case events.ProviderEvent():
                 yield from self._provider(event)
+            case events.RunStarted(context=context) if context is not None and (context.skills or context.omitted):
+                for line in wrapped(plain(context_label(context)), self.width):
+                    yield Line((Span(line, "dim"),))
             case events.RunCompleted():
                 yield self._completed(event)
             case _:

@@ -133,6 +133,7 @@ class Rounds:
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
         rules: tuple[PolicyRule, ...] = (),
+        skills: Sequence[str] | None = None,
     ) -> None:
         self.session = session
         self.output = output
@@ -144,7 +145,12 @@ class Rounds:
         self._has_tool = has_tool
         self._guards = guards
         self._max_rounds = max_rounds
-        self._run_options: dict[str, Any] = {"idle_limit": idle_limit, "heartbeat": heartbeat, "rules": rules}
+        self._run_options: dict[str, Any] = {
+            "idle_limit": idle_limit,
+            "heartbeat": heartbeat,
+            "rules": rules,
+            "skills": skills,
+        }
         self._used_up: str | None = None  # the budget for which the run was cancelled
         self.run: Run | None = None  # the current one, or the last
         self._first_run: Run | None = None  # begun before `run_all`
@@ -278,6 +284,7 @@ class OutputRun:
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
         rules: Sequence[PolicyRule] = (),
+        skills: Sequence[str] | None = None,
         when_busy: Literal["queue", "raise"] = "queue",
     ) -> None:
         if not isinstance(max_rounds, int) or max_rounds < 1:
@@ -293,6 +300,7 @@ class OutputRun:
             idle_limit=idle_limit,
             heartbeat=heartbeat,
             rules=check_rules(rules),
+            skills=skills,
         )
         self._prompt = prompt
         self._task: asyncio.Task[PromptResponse[Any]] | None = None

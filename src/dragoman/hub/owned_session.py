@@ -388,7 +388,7 @@ class OwnedSession:
         check_file = partial(check_attachment, workspace=workspace, scope=queued.scope, home=self._home)
         parts = await request_parts(queued.prompt, workspace, self._home, check_file)
         check_command(session, queued.prompt, queued.scope, self._home)  # as the session is now
-        run = session.begin(parts, run_id=queued.prompt.run_id)
+        run = session.begin(parts, run_id=queued.prompt.run_id, skills=queued.prompt.skills)
         outcome = Outcome(run_id=run.id, how=queued.how)
         self.queue.paused = False
         self.error = None

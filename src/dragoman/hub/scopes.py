@@ -38,6 +38,7 @@ from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope, includes
 from dragoman.record import rows
+from dragoman.session.context import ContextSource
 from dragoman.session.options import SessionConfig, StoredSettings
 from dragoman.session.session import Session
 from dragoman.workspace import OutsideWorkspace, Workspace
@@ -55,7 +56,9 @@ _POWERFUL_WORDS: Final = frozenset(
         *("login", "logout", "auth", "tools", "shell", "bash", "sh", "exec", "run", "terminal", "env"),
     }
 )
-_SLASH_COMMAND: Final = re.compile(r"\s*/([^\s/]+)(?:\s|$)")
+# The byte order mark is a space to JavaScript, in which many agents are written.
+_SLASH_COMMAND: Final = re.compile(r"[\s\ufeff]*/([^\s/]+)(?:\s|$)")
+_SHELL_COMMAND: Final = re.compile(r"[\s\ufeff]*!")
 
 _GUIDANCE: Final = "Ask somebody who has a token with the scope admin."
 
@@ -82,6 +85,10 @@ def opening_reason(agent: str | None, session: SessionConfig, config: Config) ->
             return _not_asking(option_id, value)
     if session.checkpoints is False and config.checkpoints:
         return "without checkpoints nobody could take back what the agent changes"
+    if session.system_prompt and (reason := _text_reason(session.system_prompt)):
+        return reason  # where the agent takes no system prompt, it is the beginning of the first prompt
+    if session.skills and (reason := _skills_reason(session.workspace, session.skills, config)):
+        return reason
     return session_reason(session, session.workspace.folders, config)
 
 
@@ -163,9 +170,11 @@ def check_command(session: Session, command: Command, scope: Scope, home: Path) 
         return
     config = load(home)
     match command:
-        case requests.SessionPrompt(text=text, attachments=attachments):
+        case requests.SessionPrompt(text=text, attachments=attachments, skills=skills):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
             require_admin(scope, _text_reason(text))
+            if skills:
+                require_admin(scope, _skills_reason(session.config.workspace, skills, config))
             require_admin(scope, _attachments_reason(session.config.workspace, attachments, config))
         case requests.QueueEdit(text=text):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
@@ -209,7 +218,7 @@ def acting_reason(session: Session, config: Config) -> str | None:
 
 def _text_reason(text: str) -> str | None:
     """Return why the text of a prompt needs `admin`: agents carry out some texts themselves, and ask nobody."""
-    if text.lstrip().startswith("!"):
+    if _SHELL_COMMAND.match(text):
         return "some agents run what follows `!` as a command, without asking"
     if (found := _SLASH_COMMAND.match(text)) and not _POWERFUL_WORDS.isdisjoint(re.split(r"[\W_]+", found[1].lower())):
         return f"with /{found[1]} the agent may act without asking, elsewhere, or with other programs"
@@ -291,6 +300,17 @@ def reading_reason(path: Path, workspace: Workspace, config: Config) -> str | No
     if verdict.decision == "allow" or (verdict.decision == "ask" and verdict.layer in (None, "built in")):
         return None
     return verdict.reason
+
+
+def _skills_reason(workspace: Workspace, names: Iterable[str], config: Config) -> str | None:
+    """Return why sending these skills in full needs `admin`: as for any file of the workspace."""
+    available = ContextSource(config.home).read(workspace, config)
+    paths = [item.skill.path for item in available.skills if item.skill.name in names and not item.skill.problem]
+    for path in paths:
+        with contextlib.suppress(OutsideWorkspace):  # one of the user's own
+            if reason := reading_reason(workspace.resolve(path), workspace, config):
+                return reason
+    return None
 
 
 def _attachments_reason(workspace: Workspace, attachments: Iterable[requests.Attachment], config: Config) -> str | None:

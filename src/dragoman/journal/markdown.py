@@ -18,6 +18,7 @@ import msgspec
 from dragoman.journal.rows import SessionRows, StoredMessage, row_position
 from dragoman.record import rows
 from dragoman.record.diffs import changed_lines
+from dragoman.record.rows import PromptContext
 from dragoman.record.runs import covered_seconds
 from dragoman.record.text import strip_controls, strip_directions
 from dragoman.wire import vocabulary as acp
@@ -41,11 +42,14 @@ def session_markdown(session: SessionRows) -> Iterator[str]:
         item.terminal_id for call in session.tool_calls for item in call.content if isinstance(item, acp.Terminal)
     }
     terminals = {terminal.terminal_id: terminal for terminal in session.terminals if terminal.terminal_id}
+    contexts = {run.id: run.context for run in session.runs if run.context is not None}
     shown_diffs = {_changed_text(item) for call in session.tool_calls for item in call.content if _is_diff(item)}
     for row in _in_order(session):
         match row:
             case StoredMessage():
                 yield from _blocks(_message(row))
+                if row.kind == "user" and (context := contexts.pop(row.run_id or "", None)) is not None:
+                    yield from _blocks([f"*{_inline(context_label(context))}*"])
             case rows.ToolCall():
                 yield from _blocks(_tool_call(row, terminals))
             case rows.Terminal() if row.terminal_id not in shown_terminals:
@@ -253,6 +257,21 @@ def attachment_label(block: object, *, format_size: Callable[[int], str] = "{:,}
             return resource.uri
         case _:
             return "an attachment"
+
+
+def context_label(context: PromptContext) -> str:
+    """Return a line about the text that went with a prompt beside the user's own."""
+    parts = []
+    if context.skills:
+        parts.append(f"skills in full: {', '.join(skill.name for skill in context.skills)}")
+    if context.listed:
+        parts.append(f"{context.listed} skill{'s' if context.listed > 1 else ''} listed")
+    if context.template is not None:
+        parts.append(f"template: {context.template}")
+    if context.has_custom_instructions:
+        parts.append("custom instructions")
+    parts += [f"not sent: {skill.name} ({skill.reason})" for skill in context.omitted]
+    return f"with {' · '.join(parts)}" if parts else ""
 
 
 def _output(text: str, *, truncated: bool) -> str:

@@ -122,6 +122,7 @@ class Run(Model, tag_field="table", tag="runs", frozen=True, kw_only=True):
     cancel_requested: bool = False
     usage: Usage | None = None
     ended_time: float | None = None
+    context: rows.PromptContext | None = None  # the text that went to the agent beside the user's own prompt
 
 
 class Message(Model, tag_field="table", tag="messages", frozen=True, kw_only=True):

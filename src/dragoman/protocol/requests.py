@@ -9,7 +9,7 @@ request: `hub.scopes` has those.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar, Union, get_args
 
 import msgspec
@@ -189,6 +189,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     web_search: bool | None = None
     keep_terminals: bool | None = None  # a cancel leaves the commands that the agent started through Dragoman running
     checkpoints: bool | None = None  # the workspace is recorded before and after each run; None: as configured
+    skills: tuple[str, ...] | None = None  # names of skills that go with each prompt in full; empty: no skills at all
+    custom_instructions: str | None = None  # go before each prompt; empty: none, whatever is configured
 
 
 class SettingOptions(TypedDict, total=False):
@@ -203,6 +205,8 @@ class SettingOptions(TypedDict, total=False):
     web_search: bool | None  # whether the agent may search the web
     keep_terminals: bool | None  # whether commands that the agent started through Dragoman outlive a cancelled run
     checkpoints: bool | None  # whether the workspace is recorded before and after each run; by default as configured
+    skills: Sequence[str] | None  # skills that go with each prompt in full; empty: none, not even those of the settings
+    custom_instructions: str | None  # a text before each prompt; by default as configured, and empty for none
 
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))
@@ -210,7 +214,8 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     """Open a session.
 
     The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
-    which the agent may act without asking, and for a folder that no admin has opened or configured.
+    which the agent may act without asking, for a system prompt that begins with a command of the agent, and for a
+    folder that no admin has opened or configured.
     """
 
     agent: str | None = None  # the default agent where it is left out
@@ -226,6 +231,8 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     web_search: bool | None = None
     keep_terminals: bool | None = None
     checkpoints: bool | None = None
+    skills: tuple[str, ...] | None = None
+    custom_instructions: str | None = None
 
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))
@@ -241,6 +248,7 @@ class SessionPrompt(Request[results.PromptAccepted], tag="session.prompt", froze
     attachments: tuple[Attachment, ...] = ()
     when: Literal["queue", "now", "refuse"] = "queue"
     run_id: str | None = None  # id of the run that it begins, if the client wants to choose it
+    skills: tuple[str, ...] = ()  # names of skills whose whole text goes with this prompt
 
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/cancel"))

@@ -79,7 +79,10 @@ class EventBase(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunStarted(EventBase, frozen=True, gc=False):
+    """`context` says what went to the agent beside the user's own words: skills, custom instructions, a template."""
+
     type: ClassVar[str] = "run.started"
+    context: rows.PromptContext | None = None
 
 
 class AssistantDelta(EventBase, frozen=True, gc=False):
@@ -427,8 +430,8 @@ def event_from_fact(
     match fact:
         case facts.TextAdded():
             return None  # handled above
-        case facts.RunStarted():
-            return RunStarted(*head)
+        case facts.RunStarted(run=run):
+            return RunStarted(*head, run.context)
         case facts.BlockAdded(message=message):
             return ProviderEvent(*head, _CHUNK_KINDS[message.kind])
         case facts.MessageEnded(message=row):

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from dragoman.record.rows import PromptContext
 from dragoman.wire import lenient
 from dragoman.wire.messages import Notification, RequestId
 from dragoman.wire.vocabulary import ContentBlock, PermissionOption
@@ -22,11 +23,19 @@ T = TypeVar("T")
 MAX_DIFF_TEXT_BYTES: Final = 256 * 1024
 
 
-class Prompt(msgspec.Struct, frozen=True):
-    """The user's own prompt, before prompt assembly added to it, and the run that it began."""
+# The key in `_meta` of the blocks that Dragoman itself adds to a prompt: the others are the user's own.
+CONTEXT_MARK: Final = "dragoman.context"
+
+
+class Prompt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The user's own prompt, before prompt assembly added to it, and the run that it began.
+
+    `context` says what was added; None where nothing was.
+    """
 
     run_id: str
     prompt: tuple[ContentBlock, ...]
+    context: PromptContext | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):

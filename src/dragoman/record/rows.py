@@ -232,6 +232,36 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     ended_time: float | None = None
 
 
+class SentSkill(msgspec.Struct, frozen=True):
+    """A skill whose whole text went with a prompt. `size` is in bytes."""
+
+    name: str
+    path: str
+    size: int
+
+
+class OmittedSkill(msgspec.Struct, frozen=True):
+    """A skill that was to go with a prompt in full, and did not."""
+
+    name: str
+    reason: str
+
+
+class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The text that went to the agent with a prompt beside the user's own. The frame of the prompt has the text itself.
+
+    `folders` are those of the skills in the index, `listed` is their number. `template` is the path of the prompt
+    template that the user's text called.
+    """
+
+    folders: tuple[str, ...] = ()
+    listed: int = 0
+    skills: tuple[SentSkill, ...] = ()
+    omitted: tuple[OmittedSkill, ...] = ()
+    template: str | None = None
+    has_custom_instructions: bool = False
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     time: float
@@ -243,6 +273,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool = False
     usage: Usage | None = None
     ended_time: float | None = None  # also None for a run that has ended, in a transcript without times
+    context: PromptContext | None = None  # the text that went with the user's prompt: skills, custom instructions
 
 
 class Choice(msgspec.Struct, frozen=True):

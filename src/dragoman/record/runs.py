@@ -42,7 +42,12 @@ class Runs(dict[str, rows.Run]):
     def start(self, position: int, time: float, request: Request) -> tuple[rows.Run, Sequence[acp.ContentBlock]]:
         """Begin the run of a `session/prompt`; return it and the user's own prompt."""
         announced, self._announced = self._announced, None
-        run = rows.Run(id=announced.run_id if announced else f"run-{position}", time=time, position=position)
+        run = rows.Run(
+            id=announced.run_id if announced else f"run-{position}",
+            time=time,
+            position=position,
+            context=announced.context if announced else None,
+        )
         self[run.id] = run
         self._prompts[request.id] = run.id
         self.current_id = run.id

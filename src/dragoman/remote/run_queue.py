@@ -142,6 +142,7 @@ class RemoteRunQueue:
             attachments=prompt.attachments,
             when=when,
             run_id=run.id,
+            skills=run.skills,
         )
         try:
             return await self._connection.call(request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -44,7 +44,7 @@ from dragoman.remote.run_queue import RemoteRunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, agent_settings, read_handle
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.options import CATEGORY_NAMES, OnEvent, check_run_options
+from dragoman.session.options import CATEGORY_NAMES, OnEvent, check_run_options, check_skills
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
@@ -123,10 +123,12 @@ class RemoteSession:
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
         when_busy: Literal["queue", "raise"] = "queue",
+        skills: Sequence[str] | None = None,
     ) -> Run:
         """Send a prompt, or queue it behind the active run.
 
         `deadline` and `idle_limit` are seconds from the beginning of the run; `heartbeat` is called on every update.
+        `skills` are names of the server's skills whose whole text goes with this prompt.
         """
         check_run_options({"deadline": deadline, "idle_limit": idle_limit, "when_busy": when_busy})
         self._check_open()
@@ -134,7 +136,14 @@ class RemoteSession:
         busy = self._run_queue.active.id if self._run_queue.active is not None else self.fold.runs.current_id
         if busy is not None and when_busy == "raise":
             raise SessionBusy(f"session {self.id} is busy with run {busy}")
-        run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
+        run = Run(
+            self,
+            new_id(),
+            deadline=deadline,
+            idle_limit=idle_limit,
+            heartbeat=heartbeat,
+            skills=check_skills(skills),
+        )
         self._run_queue.add(run, encoded, "queue" if when_busy == "queue" else "refuse")
         return run
 

@@ -19,6 +19,7 @@ from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import answer_later
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.question.question import Question
+from dragoman.session.context import ContextSource
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
 from dragoman.session.options import ProcessOptions, SessionConfig
@@ -284,6 +285,7 @@ class LocalClient:
             on_diagnostic=self._on_diagnostic,
             line_limit=self._config.line_limit,
             sources=rule_sources(self._config),
+            context=ContextSource(self._config.home),
             on_question=ask_the_newest if spec.shared and config.on_question is not None else config.on_question,
             journal_client=self._journal_client,
             session_type=LocalSession,

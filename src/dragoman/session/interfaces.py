@@ -18,6 +18,7 @@ from dragoman.host.question.question import OnQuestion
 from dragoman.record.facts import Fact
 from dragoman.record.fold import Direction
 from dragoman.session.capabilities import Capabilities
+from dragoman.session.context import ContextSource
 from dragoman.session.run import Run
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import vocabulary as acp
@@ -70,6 +71,8 @@ class Runtime(Protocol):
     def clock(self) -> Clock: ...
     @property
     def sources(self) -> RuleSources: ...
+    @property
+    def context(self) -> ContextSource | None: ...
     @property
     def on_question(self) -> OnQuestion | None: ...
     @property

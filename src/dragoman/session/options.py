@@ -75,6 +75,8 @@ def _check_setting(name: str, value: Any) -> object:
             if not isinstance(value, list | tuple):
                 raise InputError("mcp_servers must be a list of McpServerStdio, McpServerHttp or McpServerSse")
             return tuple(exact_server(server) for server in value)
+        case "skills":
+            return None if value is None else check_skills(value)
         case _:
             return check_type(_SETTING_TYPES, name, value)
 
@@ -203,7 +205,17 @@ class RunOptions(RunLimitOptions, total=False):
     """Keywords of `Session.run`."""
 
     rules: Sequence[PolicyRule]  # rules of this run, above all others
+    skills: Sequence[str] | None  # names of skills whose whole text goes with this prompt
     when_busy: Literal["queue", "raise"]  # while another run is active
+
+
+def check_skills(skills: object) -> tuple[str, ...]:
+    """Return the names of skills that a caller passed."""
+    if skills is None:
+        return ()
+    if not isinstance(skills, list | tuple) or not all(isinstance(name, str) for name in skills):
+        raise InputError(f"skills is {skills!r}; expected a list of names")
+    return tuple(skills)
 
 
 def check_run_options(options: RunOptions) -> None:

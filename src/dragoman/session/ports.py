@@ -6,7 +6,7 @@ same. One conformance suite (`dragoman.testing.conformance`) checks them all.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -79,6 +79,7 @@ class SessionPort(Protocol):
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
         when_busy: Literal["queue", "raise"] = "queue",
+        skills: Sequence[str] | None = None,
     ) -> RunPort: ...
     async def cancel(self) -> None: ...
     def status(self) -> SessionStatus: ...

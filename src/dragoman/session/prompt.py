@@ -88,9 +88,9 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
             _check_regular(given_path := Path(part.path).expanduser())
             path = given_path.resolve()
             kind = mimetypes.guess_type(path.name)[0] or "text/plain"
-            return _text_resource(path.as_uri(), str(path), _read_text(path), kind, capabilities)
+            return text_resource(path.as_uri(), str(path), _read_text(path), kind, capabilities)
         case TextAttachment():
-            return _text_resource(f"attachment:{part.name}", part.name, part.text, part.mime_type, capabilities)
+            return text_resource(f"attachment:{part.name}", part.name, part.text, part.mime_type, capabilities)
         case LinkAttachment():
             return acp.ResourceLink(uri=part.uri, name=part.name or part.uri.rstrip("/").rsplit("/", 1)[-1] or part.uri)
         case acp.ImageContent():
@@ -108,7 +108,8 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
             raise InputError(f"a prompt is made of texts, attachments and content blocks; got {part!r:.80}")
 
 
-def _text_resource(uri: str, name: str, text: str, mime_type: str, capabilities: Capabilities) -> acp.ContentBlock:
+def text_resource(uri: str, name: str, text: str, mime_type: str, capabilities: Capabilities) -> acp.ContentBlock:
+    """Return a text as an embedded resource, or under its name where the agent takes none."""
     if capabilities.embedded_context:
         return acp.EmbeddedResource(resource=acp.TextResourceContents(uri=uri, text=text, mime_type=mime_type))
     fence = "`" * max(3, _longest_backticks(text) + 1)

@@ -140,10 +140,12 @@ class Run:
         idle_limit: float | None,
         heartbeat: Callable[[], None] | None,
         rules: tuple[PolicyRule, ...] = (),
+        skills: tuple[str, ...] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.id = run_id
         self.rules = rules
+        self.skills = skills  # names of those that go with the prompt in full
         self._session = session
         self._clock = clock
         self._deadline_s = deadline

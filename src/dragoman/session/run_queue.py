@@ -16,6 +16,7 @@ from dragoman.clock import timeout
 from dragoman.errors import DragomanError, InputError, SessionBusy
 from dragoman.host.host import Host
 from dragoman.record import notes, rows
+from dragoman.session.context import PreparedPrompt
 from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.interfaces import Runtime
 from dragoman.session.run import Run
@@ -146,6 +147,7 @@ class QueueOwner(Protocol):
     def agent_name(self) -> str: ...
     def check_open(self) -> None: ...
     def note(self, note: notes.Note) -> None: ...
+    def prepare_prompt(self, run: Run, blocks: Blocks) -> PreparedPrompt: ...
 
 
 class RunQueue:
@@ -189,18 +191,19 @@ class RunQueue:
 
     def begin(self, run: Run, blocks: Blocks) -> None:
         """Begin the run now. No other may be active."""
-        user_blocks = blocks
+        prepared = self._session.prepare_prompt(run, blocks)
         history_difference = self._dispatcher.end_replay()
+        sent_blocks = prepared.blocks
         if self.pending_system_prompt is not None:
-            blocks = (acp.TextContent(text=self.pending_system_prompt), *blocks)
+            sent_blocks = (acp.TextContent(text=self.pending_system_prompt), *sent_blocks)
         self._dispatcher.active = run
         self._host.permissions.begin_run(run.rules)
         run.began()
         try:
-            self._session.note(notes.Prompt(run.id, user_blocks))
+            self._session.note(notes.Prompt(run.id, blocks, prepared.context))
             if self._checkpoints is not None:
                 self._runtime.hold_writes(self._checkpoints.begin_run(run.id))
-            self._runtime.send_prompt(self._session.agent_session_id, blocks)
+            self._runtime.send_prompt(self._session.agent_session_id, sent_blocks)
         except BaseException as error:
             # It did not reach the agent: the session is as free as before.
             self._dispatcher.active = None

@@ -46,6 +46,7 @@ from dragoman.session.capabilities import (
     request_known,
     request_new,
 )
+from dragoman.session.context import ContextSource, SessionContext
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, config_of_handle, read_handle
 from dragoman.session.interfaces import FrameObserver, RoutedSession
@@ -82,8 +83,9 @@ MAX_REPLAY_LOOKS = 50
 class AgentRuntime:
     """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
 
-    `sources` are the rules that its sessions have beside their own (`rule_sources(config)`: the user's). `on_question`
-    answers the agent's questions; without one they are refused. With a `journal_client`
+    `sources` are the rules that its sessions have beside their own (`rule_sources(config)`: the user's). `context` has
+    the skills and custom instructions that go with prompts; without one only those that a session names do.
+    `on_question` answers the agent's questions; without one they are refused. With a `journal_client`
     everything is in the journal before it is shown, or written to the agent.
     """
 
@@ -95,6 +97,7 @@ class AgentRuntime:
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
         line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
         sources: RuleSources | None = None,
+        context: ContextSource | None = None,
         on_question: OnQuestion | None = None,
         journal_client: JournalClient | None = None,
         launch: Launch = launch,
@@ -106,6 +109,7 @@ class AgentRuntime:
         self.limits = limits or Limits()
         self.diagnostics = Diagnostics(on_diagnostic)
         self.sources = sources or RuleSources()
+        self.context = context
         self.on_question = on_question
         self.clock = clock
         self.observer = observer
@@ -236,6 +240,7 @@ class AgentRuntime:
         `session_id` is our id for it. A session that the journal knows goes on with an agent that remembers nothing.
         """
         params = request_new(config, self.capabilities())
+        SessionContext(self.context, config.workspace, config.skills).check()
         session = await self._session(session_id or new_id(), config)
         async with self._discarding_on_failure(session):
             await self._open("session/new", params, session)

@@ -42,6 +42,7 @@ from dragoman.record.events import Event
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.settings import is_unlisted
 from dragoman.session.capabilities import Capabilities
+from dragoman.session.context import AvailableContext, PreparedPrompt, SessionContext
 from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, agent_settings, handle_of
 from dragoman.session.interfaces import Runtime
@@ -54,6 +55,7 @@ from dragoman.session.options import (
     check_keywords,
     check_rules,
     check_run_options,
+    check_skills,
     read_agent_value,
 )
 from dragoman.session.ports import OutputRunPort, SessionStatus
@@ -143,6 +145,7 @@ class Session:
         self._run_queue = RunQueue(
             self, runtime, self._host, self._dispatcher, config.system_prompt, self._run_checkpoints
         )
+        self._context = SessionContext(runtime.context, config.workspace, config.skills, config.custom_instructions)
         self.on_updates = self._dispatcher.on_updates
         self._serving = 0  # requests of the agent that we have not answered
         self.own_tool_calls = 0  # of tools that this program serves to the agent, and that still run
@@ -173,7 +176,8 @@ class Session:
         """Send a prompt, or queue it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
-        on every update; `rules` hold for this run alone, above all others.
+        on every update; `rules` hold for this run alone, above all others. `skills` are names of skills whose whole
+        text goes with this prompt.
 
         Returns a `Run`. With `output_type` it ends with a `PromptResponse`, whose `output` is of that type: where the
         agent's answer does not fit, it is asked again, up to `max_rounds` times.
@@ -197,12 +201,13 @@ class Session:
             idle_limit=options.get("idle_limit"),
             heartbeat=options.get("heartbeat"),
             rules=check_rules(options.get("rules", ())),
+            skills=check_skills(options.get("skills")),
             clock=self.clock,
         )
         self._run_queue.add(run, blocks)
         return run
 
-    def begin(self, prompt: Input, *, run_id: str | None = None) -> Run:
+    def begin(self, prompt: Input, *, run_id: str | None = None, skills: tuple[str, ...] = ()) -> Run:
         """Begin a run now, under an id that the caller may choose. `SessionBusy` where another one is active."""
         self.check_open()
         if self.active is not None:
@@ -210,7 +215,7 @@ class Session:
         if run_id is not None and (not _RUN_ID.fullmatch(run_id) or run_id in self.fold.runs):
             raise InputError(f"{run_id!r} cannot be the id of a new run", guidance="Leave it out, and one is chosen.")
         run_id = run_id or new_id()
-        run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None, clock=self.clock)
+        run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None, skills=skills, clock=self.clock)
         self._run_queue.begin(run, assemble(prompt, self.capabilities()))
         return run
 
@@ -239,6 +244,10 @@ class Session:
 
     def capabilities(self) -> Capabilities:
         return self._runtime.capabilities()
+
+    def available_context(self) -> AvailableContext:
+        """Return the skills and prompt templates of the workspace and of the user, as they are now. Blocking."""
+        return self._context.read()
 
     def snapshot(self) -> SessionHandle:
         """Return a handle by which another process can resume the session: JSON, without secrets."""
@@ -526,6 +535,14 @@ class Session:
     def note(self, note: notes.Note) -> None:
         """Record what the host did, or decided: a part of the conversation like any frame."""
         self.record("host", notes.write(note), self.clock.time())
+
+    def prepare_prompt(self, run: Run, blocks: tuple[acp.ContentBlock, ...]) -> PreparedPrompt:
+        """Return the prompt with what goes with it: skills, custom instructions, the text of a template."""
+        capabilities = self.capabilities()
+        if self.spec.embeds_by_path:  # its model would see nothing of them
+            capabilities = msgspec.structs.replace(capabilities, embedded_context=False)
+        commands = [command.name for command in self.fold.commands]
+        return self._context.prepare(blocks, capabilities, commands, run.skills)
 
     def note_opened(self) -> None:
         """Record the agent's id of the session and its settings, by which another process can continue it."""

@@ -80,6 +80,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     files_through_us: bool = False  # its own tools write files only through us, where that is offered
     lists_tools: bool = False  # it asks MCP servers for their tools when a session is opened
     drops_stdio_mcp: bool = False  # MCP servers over stdio do not reach its model
+    embeds_by_path: bool = False  # shows its model the path of an embedded resource, and not the text
     tool_names: dict[str, tuple[str, ...]] = {}  # forms in which it names the tool of an MCP server, by field
     tool_kinds: dict[str, str] = {}  # kinds of its own tools, by name, where it asks without a kind
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
@@ -144,6 +145,7 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         files_through_us=preset.files_through_us,
         lists_tools=preset.lists_tools,
         drops_stdio_mcp=any(quirk.id == "mcp-stdio-dropped" for quirk in preset.quirks),
+        embeds_by_path=any(quirk.id == "embedded-file-by-path" for quirk in preset.quirks),
         tool_names=preset.tool_names,
         tool_kinds=dict(preset.tool_kinds),
     )

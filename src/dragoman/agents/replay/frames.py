@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from dragoman.record.notes import CONTEXT_MARK
 from dragoman.wire.messages import DECODE_ERRORS, RequestId
 
 # A folder's name is not matched inside a longer name; the letter of an escaped newline or tab is not part of a name.
@@ -171,7 +172,18 @@ def _decision(method: str, frame: bytes) -> str:
 def _blocks(frame: bytes) -> list[_Json]:
     params = _part(frame, "params")
     prompt = params.get("prompt") if isinstance(params, dict) else None
-    return [_without(block, "_meta") for block in prompt] if isinstance(prompt, list) else [prompt]
+    if not isinstance(prompt, list):
+        return [prompt]
+    return [_without(block, "_meta") for block in prompt if not _is_context(block)]
+
+
+def _is_context(block: _Json) -> bool:
+    """Return whether Dragoman added a block to the user's own, as it does where the workspace has skills."""
+    match block:
+        case {"_meta": {**meta}} if CONTEXT_MARK in meta:
+            return True
+        case _:
+            return False
 
 
 def _equal_but_secrets(old: _Json, new: _Json) -> bool:

@@ -45,13 +45,14 @@ from dragoman.cli.screen import (
 from dragoman.cli.text import cost_part, inert_json, one_line, plain, size, usage_parts, wrapped
 from dragoman.journal import transfer
 from dragoman.journal.entry import Cursor, Entry, read_message
-from dragoman.journal.markdown import attachment_label, session_markdown
+from dragoman.journal.markdown import attachment_label, context_label, session_markdown
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sessions import LATEST, find_session, session_name
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, RunStarted, event_from_fact, to_json
+from dragoman.record.rows import PromptContext
 from dragoman.session.run import failure_of
 
 SHOW_EPILOG = """\b
@@ -182,6 +183,7 @@ class Prompt(msgspec.Struct, frozen=True):
     run_id: str | None  # None in a history that the agent replayed, or that was imported
     text: str
     attached: tuple[str, ...] = ()
+    context: str = ""  # a line about the text that went with it
 
 
 class Restart(msgspec.Struct, frozen=True):
@@ -226,8 +228,8 @@ class SessionReplay:
             match fact:
                 case facts.RunStarted():
                     self._first_message = len(fold.messages)
-                    yield events.RunStarted(entry.at, self._session.id, fact.run.id, None)
-                    yield _prompt(fold.messages[-1])
+                    yield events.RunStarted(entry.at, self._session.id, fact.run.id, None, fact.run.context)
+                    yield _prompt(fold.messages[-1], fact.run.context)
                 case facts.MessageEnded(message=message) if message.kind == "user":
                     yield _prompt(message)
                 case facts.RunEnded(run=run):
@@ -296,6 +298,8 @@ class Conversation:
         match item:
             case Prompt():
                 return self._prompt(item)
+            case RunStarted():
+                return []  # the prompt that follows tells what went with it
             case InterruptedRun():
                 return self._interrupted(item)
             case Restart(text=text):
@@ -324,6 +328,8 @@ class Conversation:
         if prompt.attached:
             names = one_line(", ".join(prompt.attached), self._renderer.width - 8)
             yield Line((Span(f"  with {names}", "dim"),), block="prompt")
+        for line in wrapped(plain(prompt.context), self._renderer.width - 3) if prompt.context else ():
+            yield Line((Span(f"  {line}", "dim"),), block="prompt")
 
     def _decided(self, answer: events.PermissionResolved) -> Iterator[Piece]:
         about = self._subjects.pop(answer.permission_id, "")
@@ -411,12 +417,13 @@ class PieceMerger:
             yield Line(line.spans, None, line.block)
 
 
-def _prompt(message: rows.Message) -> Prompt:
+def _prompt(message: rows.Message, context: PromptContext | None = None) -> Prompt:
     return Prompt(
         message.time,
         message.run_id,
         message.text,
         tuple(attachment_label(block, format_size=size) for block in message.blocks),
+        context_label(context) if context is not None else "",
     )
 
 
