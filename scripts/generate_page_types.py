@@ -32,7 +32,10 @@ TARGET = ROOT / "web/src/protocol.ts"
 # The modules with the page's types. Of the first one only these names are needed.
 SOURCES: dict[str, frozenset[str] | None] = {
     "record/rows": frozenset(
-        {"RunStatus", "MessageKind", "DecidedRow", "PlanEntry", "Command", "Choice", "Setting", "SubAgent"}
+        {
+            *("RunStatus", "MessageKind", "DecidedRow", "PlanEntry", "Command", "Choice", "Setting", "SubAgent"),
+            *("SentSkill", "OmittedSkill", "PromptContext"),
+        }
     ),
     "protocol/models": None,
     "protocol/checkpoints": None,

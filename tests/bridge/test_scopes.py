@@ -552,6 +552,9 @@ class World:
         yield requests.SessionPrompt(session_id=self.ids["plain"], text="hello", attachments=attached)
         yield requests.SessionExport(session_id=self.ids["plain"], format="jsonl")
         yield requests.PolicyList(cwd="/etc")
+        yield requests.SkillList(cwd="/etc")
+        yield requests.SkillSet(cwd=work, name="notes", state="always")
+        yield requests.SessionOpen(agent="lax", cwd=work, system_prompt="/approval-mode free")
 
     def openers(self) -> Iterator[Request[Any]]:
         """A request of each kind that a client with the scope `prompt` may send, and that may prepare an attack."""
@@ -582,6 +585,7 @@ class World:
         yield requests.WorkspaceRecent()
         yield requests.QuestionAnswer(session_id=plain, question_id="question-1", action="accept")
         yield requests.PolicyList(cwd=work)
+        yield requests.SkillList(session_id=plain)
         preview: dict[str, Any] = {"session_id": self.ids["asking"], "permission_id": self.permission_id}
         yield requests.PolicyPreview(**preview)
         yield requests.AgentList()

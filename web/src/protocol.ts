@@ -28,6 +28,34 @@ export interface DecidedRow {
   remembered: readonly string[];
 }
 
+/** A skill whose whole text went with a prompt. `size` is in bytes. */
+export interface SentSkill {
+  name: string;
+  path: string;
+  size: number;
+}
+
+/** A skill that was to go with a prompt in full, and did not. */
+export interface OmittedSkill {
+  name: string;
+  reason: string;
+}
+
+/**
+ * The text that went to the agent with a prompt beside the user's own. The frame of the prompt has the text itself.
+ *
+ * `folders` are those of the skills in the index, `listed` is their number. `template` is the path of the prompt
+ * template that the user's text called.
+ */
+export interface PromptContext {
+  folders: readonly string[];
+  listed: number;
+  skills: readonly SentSkill[];
+  omitted: readonly OmittedSkill[];
+  template: string | null;
+  has_custom_instructions: boolean;
+}
+
 export interface Choice {
   value: string;
   name: string;
@@ -171,6 +199,8 @@ export interface Run {
   cancel_requested: boolean;
   usage: Usage | null;
   ended_time: number | null;
+  /** the text that went to the agent beside the user's own prompt */
+  context: PromptContext | null;
 }
 
 /**
@@ -1114,6 +1144,45 @@ export interface RulePreview {
   error: string;
 }
 
+/**
+ * A skill. `problem`: why it cannot be used; `notice`: what its author should correct. `size` is in bytes.
+ *
+ * `kind`: skill (a folder with a SKILL.md), document or script. `place`: workspace or user. `state`: always, listed or
+ * off. No skill is run by Dragoman.
+ */
+export interface SkillItem {
+  name: string;
+  description: string;
+  path: string;
+  folder: string;
+  place: "workspace" | "user";
+  kind: "skill" | "document" | "script";
+  state: "always" | "listed" | "off";
+  size: number;
+  license: string;
+  compatibility: string;
+  allowed_tools: string;
+  problem: string;
+  notice: string;
+}
+
+/** A prompt template, called by `/name`. `hint` describes its arguments; `problem`: why it cannot be used. */
+export interface TemplateItem {
+  name: string;
+  description: string;
+  hint: string;
+  path: string;
+  place: "workspace" | "user";
+  problem: string;
+}
+
+/** `budget`: the bytes of skills that go with a prompt at most. */
+export interface KnownSkills {
+  skills: readonly SkillItem[];
+  templates: readonly TemplateItem[];
+  budget: number;
+}
+
 export interface KnownAgents {
   agents: readonly AgentItem[];
 }
@@ -1352,7 +1421,8 @@ export type Attachment = AttachedFile | AttachedImage | AttachedAudio | Attached
  * Open a session.
  *
  * The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
- * which the agent may act without asking, and for a folder that no admin has opened or configured.
+ * which the agent may act without asking, for a system prompt that begins with a command of the agent, and for a folder
+ * that no admin has opened or configured.
  */
 export interface SessionOpen extends Request {
   type: "session.open";
@@ -1370,6 +1440,8 @@ export interface SessionOpen extends Request {
   web_search?: boolean | null;
   keep_terminals?: boolean | null;
   checkpoints?: boolean | null;
+  skills?: readonly string[] | null;
+  custom_instructions?: string | null;
 }
 
 /**
@@ -1386,6 +1458,8 @@ export interface SessionPrompt extends Request {
   when?: "queue" | "now" | "refuse";
   /** id of the run that it begins, if the client wants to choose it */
   run_id?: string | null;
+  /** names of skills whose whole text goes with this prompt */
+  skills?: readonly string[];
 }
 
 /**
@@ -1684,6 +1758,26 @@ export interface PolicyRevoke extends Request {
   ids: readonly string[];
 }
 
+/** List the skills and prompt templates of a session's workspace, or of a folder, and the user's own. */
+export interface SkillList extends Request {
+  type: "skill.list";
+  session_id?: string | null;
+  cwd?: string | null;
+}
+
+/**
+ * Set how a skill goes with prompts: `always` in full, `listed` in the index, or `off`.
+ *
+ * None restores what the skill says itself. A skill belongs to its file: one of the same name elsewhere is another.
+ */
+export interface SkillSet extends Request {
+  type: "skill.set";
+  name: string;
+  state: "always" | "listed" | "off" | null;
+  session_id?: string | null;
+  cwd?: string | null;
+}
+
 /** Look up which agents are installed. */
 export interface AgentList extends Request {
   type: "agent.list";
@@ -1908,6 +2002,8 @@ export type AnyRequest =
   | PolicyPreview
   | PolicyAdd
   | PolicyRevoke
+  | SkillList
+  | SkillSet
   | AgentList
   | AgentAdd
   | AgentEdit
@@ -1967,6 +2063,8 @@ export interface ResultOf {
   "policy.preview": RulePreview;
   "policy.add": PolicyRules;
   "policy.revoke": PolicyRules;
+  "skill.list": KnownSkills;
+  "skill.set": KnownSkills;
   "agent.list": KnownAgents;
   "agent.add": KnownAgents;
   "agent.edit": KnownAgents;
@@ -2004,6 +2102,7 @@ export const READ_ONLY: ReadonlySet<RequestType> = new Set<RequestType>([
   "workspace.recent",
   "policy.list",
   "policy.preview",
+  "skill.list",
   "agent.list",
   "agent.test",
   "token.list",

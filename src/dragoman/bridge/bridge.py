@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.handlers import agents, checkpoints, history, sessions, settings, workspace
+from dragoman.bridge.handlers import agents, checkpoints, history, sessions, settings, skills, workspace
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.services import HANDLERS, AgentList, Services
 from dragoman.bridge.telemetry import Metrics
@@ -37,6 +37,7 @@ HANDLER_MODULES: Final = (
     history,
     sessions,
     settings,
+    skills,
     workspace,
 )  # importing them registers the handlers
 

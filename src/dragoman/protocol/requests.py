@@ -577,6 +577,30 @@ class PolicyRevoke(Request[results.PolicyRules], tag="policy.revoke", frozen=Tru
     ids: tuple[str, ...]
 
 
+# -- skills
+
+
+@declare("prompt", changes=False, route=Route("GET", "/v1/skills"))
+class SkillList(Request[results.KnownSkills], tag="skill.list", frozen=True, kw_only=True):
+    """List the skills and prompt templates of a session's workspace, or of a folder, and the user's own."""
+
+    session_id: str | None = None
+    cwd: str | None = None
+
+
+@declare("admin")
+class SkillSet(Request[results.KnownSkills], tag="skill.set", frozen=True, kw_only=True):
+    """Set how a skill goes with prompts: `always` in full, `listed` in the index, or `off`.
+
+    None restores what the skill says itself. A skill belongs to its file: one of the same name elsewhere is another.
+    """
+
+    name: str
+    state: Literal["always", "listed", "off"] | None
+    session_id: str | None = None
+    cwd: str | None = None
+
+
 # -- agents
 
 

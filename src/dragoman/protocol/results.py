@@ -162,6 +162,47 @@ class RulePreview(Model, frozen=True, kw_only=True):
     error: str = ""
 
 
+class SkillItem(Model, frozen=True, kw_only=True):
+    """A skill. `problem`: why it cannot be used; `notice`: what its author should correct. `size` is in bytes.
+
+    `kind`: skill (a folder with a SKILL.md), document or script. `place`: workspace or user. `state`: always, listed or
+    off. No skill is run by Dragoman.
+    """
+
+    name: str
+    description: str
+    path: str
+    folder: str
+    place: Literal["workspace", "user"]
+    kind: Literal["skill", "document", "script"]
+    state: Literal["always", "listed", "off"]
+    size: int
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: str = ""
+    problem: str = ""
+    notice: str = ""
+
+
+class TemplateItem(Model, frozen=True, kw_only=True):
+    """A prompt template, called by `/name`. `hint` describes its arguments; `problem`: why it cannot be used."""
+
+    name: str
+    description: str
+    hint: str
+    path: str
+    place: Literal["workspace", "user"]
+    problem: str = ""
+
+
+class KnownSkills(Model, frozen=True, kw_only=True):
+    """`budget`: the bytes of skills that go with a prompt at most."""
+
+    skills: tuple[SkillItem, ...]
+    templates: tuple[TemplateItem, ...]
+    budget: int
+
+
 class KnownAgents(Model, frozen=True, kw_only=True):
     agents: tuple[AgentItem, ...]
 

@@ -145,6 +145,7 @@ export class RowBuilder {
       cancel_requested: false,
       usage: null,
       ended_time: null,
+      context: null,
       ...given,
     });
   }
