@@ -105,6 +105,22 @@ def test_a_prompt_typed_during_a_run_is_queued_and_sent_afterwards(cli: Cli, on_
     leave(terminal)
 
 
+def test_a_template_is_called_and_skills_are_listed(cli: Cli, on_terminal: On, tmp_path: Path) -> None:
+    # Its name is nearly that of a command of ours, and no mistake.
+    for path, text in (("prompts/modes.md", "Say $1 twice."), ("skills/style.md", "# House style")):
+        (cli.workspace / path).parent.mkdir()
+        (cli.workspace / path).write_text(text)
+    terminal = started(on_terminal, env={"HOME": str(tmp_path)})
+    terminal.type(b"/modes hi" + ENTER)
+    output = without_looks(terminal.until(DONE).decode())
+    assert "› /modes hi" in output
+    assert "You said “Say hi twice.” (3 words)" in output
+    terminal.type(b"/skills" + ENTER)
+    output = without_looks(terminal.until(b"/modes ").decode())
+    assert re.search(r"style +listed: House style", output)
+    leave(terminal)
+
+
 def test_a_mentioned_file_is_attached(cli: Cli, on_terminal: On) -> None:
     (cli.workspace / "notes.md").write_text("four\n")
     terminal = started(on_terminal)

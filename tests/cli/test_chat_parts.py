@@ -20,6 +20,7 @@ from dragoman.record import rows
 from dragoman.record.fold import SessionFold
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.prompt import FileAttachment, LinkAttachment
+from dragoman.session.templates import Template
 from dragoman.wire.vocabulary import Cost
 
 
@@ -71,8 +72,10 @@ def test_the_current_activity_comes_first_with_its_time() -> None:
 # -- completion
 
 
-def offered(text: str, cwd: Path = Path("/"), known: SessionFold | None = None) -> list[str]:
-    completer = ChatCompleter(lambda: known or fold(), cwd)
+def offered(
+    text: str, cwd: Path = Path("/"), known: SessionFold | None = None, templates: tuple[Template, ...] = ()
+) -> list[str]:
+    completer = ChatCompleter(lambda: known or fold(), cwd, lambda: templates)
     return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
 
 
@@ -84,6 +87,16 @@ def test_commands_are_offered_at_the_beginning_only() -> None:
     assert offered("/plan a") == []
     assert offered("/mod") == ["/model ", "/mode "]
     assert offered("a /mod") == []
+
+
+def test_templates_are_offered_after_commands_unless_a_command_has_their_name() -> None:
+    templates = tuple(
+        Template(name=name, description="does it", hint=hint, path=Path(f"/{name}.md"), place="workspace", body="x")
+        for name, hint in (("plaster", ""), ("plank", "SIZE"), ("plan", ""), ("model", ""))
+    )
+    assert offered("/pla", templates=templates) == ["/plan", "/play ", "/plaster", "/plank "]
+    assert offered("/mod", templates=templates) == ["/model ", "/mode "]
+    assert offered("x /pla", templates=templates) == []
 
 
 def test_a_command_of_the_agent_with_the_name_of_ours_is_offered_once() -> None:

@@ -56,6 +56,7 @@ COMMANDS = {
     "eval": ("dragoman.cli.eval:eval_", "Run the same tasks on several agents and compare them."),
     "config": ("dragoman.cli.config:config", "Show, set and edit settings."),
     "login": ("dragoman.cli.login:login", "Log in to an agent."),
+    "skills": ("dragoman.cli.skills:skills", "List, show, enable and disable skills."),
     "policy": ("dragoman.cli.policy:policy", "Test and list permission rules, revoke answers, trust rules."),
     "token": ("dragoman.cli.token:token", "Manage links and tokens for the server."),
     "mcp": ("dragoman.cli.mcp:mcp", "Serve Python functions as MCP tools."),

@@ -52,6 +52,7 @@ Examples:
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a opencode --json "Explain main.py" | jq -r '.text // empty'
   dragoman run --agent-command "my-agent --acp" --deadline 5m "Tidy up"
+  dragoman run -a claude --skill review "Look at the last commit"
   dragoman run -a claude --save talk.json "Read main.py"
   dragoman run --resume talk.json "Now add a test for it"
 

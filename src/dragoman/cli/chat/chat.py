@@ -54,11 +54,13 @@ from dragoman.hub.hub import Hub
 from dragoman.journal.protocols import Journal
 from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
+from dragoman.session.context import ContextSource
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.options import SessionConfig
 from dragoman.session.run import Run
 from dragoman.session.run_queue import PromptQueue
 from dragoman.session.session import Session
+from dragoman.session.templates import Template
 
 EPILOG = """\b
 Examples:
@@ -70,7 +72,7 @@ Examples:
 \b
 In the chat:
   /help        lists the commands: /model, /access, /usage, /new, /export, …
-  /…           the agent's own commands; Tab completes all
+  /…           commands of the agent, prompt templates; Tab completes all
   @path        attaches a file
   Alt-Enter    a new line; so does a backslash before Enter
   Ctrl-C       cancels the run; a second one kills the agent
@@ -135,6 +137,7 @@ class Prompt(msgspec.Struct, frozen=True):
 class ChatCommand:
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
+        self._context = ContextSource(plan.settings.home)
         options, cwd, dumb = plan.options, plan.workspace.cwd, is_dumb()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -149,6 +152,7 @@ class ChatCommand:
                 queued=self._queued,
                 status=self._status,
                 interrupt=self._interrupted,
+                templates=self._templates,
             )
         thoughts = options.thoughts is not False
         self._screen = ChatScreen(
@@ -187,6 +191,11 @@ class ChatCommand:
         self._cancelling: asyncio.Task[None] | None = None
         self._leaving = False
         self._warned = False  # that leaving would end a run
+
+    def _templates(self) -> list[Template]:
+        """Return the prompt templates that can be called, as they are now."""
+        found = self._context.templates(self._plan.workspace)
+        return [template for template in found if not template.problem]
 
     def _config(self, on_event: Callable[[Event], None]) -> SessionConfig:
         return self._plan.session_config(self._asker, on_event)
@@ -295,7 +304,9 @@ class ChatCommand:
 
     async def _handle(self, text: str) -> None:
         self._screen.fit()
-        if (command := read_command(text, [offered.name for offered in self.session.fold.commands])) is not None:
+        others = [command.name for command in self.session.fold.commands]
+        others += [template.name for template in self._templates()]
+        if (command := read_command(text, others)) is not None:
             self._screen.echo(text)
             await run_command(self, *command)
             return

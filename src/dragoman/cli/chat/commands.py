@@ -1,7 +1,7 @@
 """The meaning of a typed line: the chat's own commands, and `@path`, which attaches a file.
 
-A command is `/` and a word. Other words are commands of the agent and are sent to it as they are; so is a line with a
-space before it.
+A command is `/` and a word. Other words are commands of the agent, or prompt templates, and are sent as they are; so is
+a line with a space before it.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ COMMANDS = (
     Command("copy", "", "copy the last answer to the clipboard"),
     Command("save", "FILE", "save the session, for `dragoman chat --resume FILE`"),
     Command("agents", "", "list installed agents"),
+    Command("skills", "", "list the skills and prompt templates of this folder"),
     Command("cancel", "", "cancel the run and the queued prompts"),
     Command("restart", "", "restart the agent and resume the session"),
     Command("quit", "", "leave the chat"),
@@ -156,6 +157,7 @@ async def run_command(chat: Chat, name: str, rest: str) -> None:
         "copy": lambda: _copy(chat),
         "save": lambda: chat.save_as(rest),
         "agents": lambda: _agents(chat),
+        "skills": lambda: _skills(chat),
         "cancel": chat.cancel,
         "restart": chat.restart,
         "quit": chat.leave,
@@ -344,6 +346,22 @@ async def _agents(chat: Chat) -> None:
         for line in wrapped(f"not installed: {missing}", chat.width - 1):
             chat.say(Span(line, "dim"))
     chat.say(Span("To talk to another agent: dragoman chat -a NAME", "dim"))
+
+
+def _skills(chat: Chat) -> None:
+    available = chat.session.available_context()
+    rows = [
+        (item.skill.name, f"{item.state}: {item.skill.description}".removesuffix(": "))
+        for item in available.skills
+        if not item.skill.problem
+    ]
+    rows += [(f"{PREFIX}{template.name}", template.description) for template in available.usable_templates().values()]
+    if not rows:
+        raise InputError(
+            "there are no skills and no prompt templates here",
+            guidance="`dragoman skills list` shows where they belong.",
+        )
+    _table(chat, rows)
 
 
 def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = None) -> None:

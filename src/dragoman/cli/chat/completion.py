@@ -1,4 +1,4 @@
-"""Tab completion in a chat (`/` commands of the chat and of the agent, `@` files), and the history of prompts.
+"""Tab completion in a chat (`/` commands and templates, `@` files), and the history of prompts.
 
 The history is one file in the home folder, readable by its user alone; each workspace sees its own prompts. A line that
 begins with a space is not stored, as in a shell. A history file that cannot be read or written is ignored.
@@ -21,22 +21,32 @@ from dragoman.config import make_home
 from dragoman.errors import ConfigError
 from dragoman.fileio import atomic_write
 from dragoman.record.fold import SessionFold
+from dragoman.session.templates import Template
 
 # Files of a folder that are offered; typing on narrows them down.
 MAX_FILES = 200
 
 
 class ChatCompleter(Completer):
-    """Completes what is typed. `session_fold` returns the record of the session; None before it is open."""
+    """Completes what is typed. `session_fold` returns the record of the session; None before it is open.
 
-    def __init__(self, session_fold: Callable[[], SessionFold | None], cwd: Path) -> None:
+    `templates` returns the prompt templates of the workspace.
+    """
+
+    def __init__(
+        self,
+        session_fold: Callable[[], SessionFold | None],
+        cwd: Path,
+        templates: Callable[[], Iterable[Template]] = tuple,
+    ) -> None:
         self._session_fold = session_fold
         self._cwd = cwd
+        self._templates = templates
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
         if text.startswith(PREFIX) and not any(character.isspace() for character in text):
-            return (*self._own(text), *self._agents(text))
+            return (*self._own(text), *self._agents(text), *self._prompt_templates(text))
         if text.startswith(PREFIX) and "\n" not in text:
             return self._values(text)
         word = text.split()[-1] if text and not text[-1].isspace() else ""
@@ -59,6 +69,17 @@ class ChatCompleter(Completer):
                 hint = f" {one_line(command.hint, 30)}" if command.hint else ""
                 yield _completion(
                     f"/{command.name}", text, shown=f"/{command.name}{hint}", about=command.description, more=bool(hint)
+                )
+
+    def _prompt_templates(self, text: str) -> Iterable[Completion]:
+        fold = self._session_fold()
+        others = {command.name for command in (*COMMANDS, *(fold.commands if fold is not None else ()))}
+        for template in self._templates():
+            if template.name not in others and template.name.lower().startswith(text[len(PREFIX) :].lower()):
+                hint = f" {one_line(template.hint, 30)}" if template.hint else ""
+                about = template.description or "a prompt template"
+                yield _completion(
+                    f"/{template.name}", text, shown=f"/{template.name}{hint}", about=about, more=bool(hint)
                 )
 
     def _values(self, text: str) -> Iterable[Completion]:

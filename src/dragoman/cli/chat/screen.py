@@ -24,6 +24,7 @@ from dragoman.record import rows
 from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.session import Session
+from dragoman.session.templates import Template
 
 # Lines of a command's output that are shown, while it runs and after it, from its end.
 OUTPUT_LINES = 5
@@ -249,13 +250,14 @@ def input_line(
     queued: Callable[[], Sequence[str]],
     status: Callable[[int], Iterable[Span]],
     interrupt: Callable[[], None],
+    templates: Callable[[], Iterable[Template]],
 ) -> Line:
     # Loaded here: prompt_toolkit takes longer than all the rest, and only a chat on a real terminal needs it.
     from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
     from dragoman.cli.chat.line import InputLine
 
     return InputLine(
-        completer=ChatCompleter(session_fold, cwd),
+        completer=ChatCompleter(session_fold, cwd, templates),
         history=ChatHistory(home, cwd),
         live_output=live_output,
         queued=queued,
