@@ -526,7 +526,7 @@ def _setting(value: object) -> str:
         case float():
             return f'`"{config.format_duration(value)}"`'
         case int():
-            return f'`"{value // 2**20}MiB"`'
+            return f'`"{value // 2**20}MiB"`' if value >= 2**20 else f'`"{value // 2**10}KiB"`'
         case _:
             return f'`"{value}"`'
 
