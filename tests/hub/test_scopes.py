@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.config import Config, load, make_home
@@ -147,9 +148,9 @@ async def test_a_prompt_with_a_denied_skill_is_for_an_admin(
     (work / "skills/denied").write_text("#!/bin/sh\n# x\n")
     (work / "skills/free.md").write_text("# x")
     async with lax_session(work) as session:
-        prompt = {"session_id": session.id, "text": "hello"}
-        assert is_refused(session, requests.SessionPrompt(**prompt, skills=("denied",)), config)
-        assert not is_refused(session, requests.SessionPrompt(**prompt, skills=("free",)), config)
+        prompt = requests.SessionPrompt(session_id=session.id, text="hello", skills=("denied",))
+        assert is_refused(session, prompt, config)
+        assert not is_refused(session, msgspec.structs.replace(prompt, skills=("free",)), config)
 
 
 def test_more_access_than_configured_is_for_an_admin(work: Path, config: Config) -> None:

@@ -73,7 +73,7 @@ class ChatCompleter(Completer):
 
     def _prompt_templates(self, text: str) -> Iterable[Completion]:
         fold = self._session_fold()
-        others = {command.name for command in (*COMMANDS, *(fold.commands if fold is not None else ()))}
+        others = {command.name for command in COMMANDS} | {command.name for command in (fold.commands if fold else ())}
         for template in self._templates():
             if template.name not in others and template.name.lower().startswith(text[len(PREFIX) :].lower()):
                 hint = f" {one_line(template.hint, 30)}" if template.hint else ""
