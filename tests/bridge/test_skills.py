@@ -45,7 +45,7 @@ async def opened(client: SocketClient, folder: Path, **fields: object) -> str:
 async def test_skills_and_templates_of_a_folder_and_of_a_session_are_listed(server: RealServer, work: Path) -> None:
     async with server.client("prompt") as client:
         result = await client.call("skill.list", cwd=str(work))
-        assert states(result) == {"broken": "SKILL.md has no description", "review": "listed"}
+        assert states(result) == {"broken": "it has no description", "review": "listed"}
         review = next(skill for skill in result["skills"] if skill["name"] == "review")
         assert (review["path"], review["place"]) == (str(work / "skills/review/SKILL.md"), "workspace")
         assert [(each["name"], each["problem"]) for each in result["templates"]] == [("greet", "")]

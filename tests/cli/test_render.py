@@ -326,3 +326,28 @@ def test_the_duration_of_a_run_is_without_the_time_that_the_user_took_to_answer(
     assert lines(*run, using=by)[-1] == "done in 4.0s · waited 26.0s for you"
     assert lines(asked_at(1, "a"), answered_at(9, "a", "rule"), completed(10), using=by)[-1] == "done in 10.0s"
     assert lines(completed(3), using=by) == ["done in 3.0s"]
+
+
+def started(**context: Any) -> events.RunStarted:
+    return events.RunStarted(*HEAD, rows.PromptContext(**context))
+
+
+def test_skills_of_the_workspace_are_named_once_and_again_when_one_is_added() -> None:
+    by = renderer(width=500)
+    [notice] = lines(started(listed=3, workspace_skills=("review", "style")), using=by)
+    assert notice.startswith("skills of this folder go with your prompts: review, style (dragoman skills list")
+    assert lines(started(listed=3, workspace_skills=("review", "style")), using=by) == []
+    [notice] = lines(started(listed=4, workspace_skills=("\x1b[1mplanted", "review", "style")), using=by)
+    assert "prompts: planted (" in notice
+    many = tuple(f"s{number}" for number in range(200))
+    [notice] = lines(started(listed=200, workspace_skills=many), using=renderer(width=500))
+    assert "s0, s1, s2, s3, s4, s5 and 194 more (" in notice
+    assert lines(started(listed=1)) == []  # the user's own
+
+
+def test_what_goes_with_a_prompt_in_full_is_told_each_time() -> None:
+    by = renderer(width=500)
+    context = {"skills": (rows.SentSkill("review", "/x", 10),), "omitted": (rows.OmittedSkill("b", "too large"),)}
+    for _ in range(2):
+        assert lines(started(**context), using=by) == ["with skills in full: review · not sent: b (too large)"]
+    assert lines(started(template="/project/prompts/fix.md")) == ["with template: /project/prompts/fix.md"]

@@ -56,7 +56,7 @@ def test_skills_and_templates_are_listed_with_those_that_cannot_be_used(skilled:
     assert [row[:2] for row in rows[1:3]] == [["style", "listed"], ["review", "listed"]]
     assert rows[3:] == [["prompt", "arguments", "description"], ["/greet", "NAME", "Say", "hello", "to", "$1."]]
     assert "Not usable:" in done.err
-    assert "skills/broken: SKILL.md: line 2: a tag is not read" in " ".join(done.err.split())
+    assert "skills/broken/SKILL.md: line 2: a tag is not read" in " ".join(done.err.split())
 
 
 def test_without_skills_the_list_says_where_they_belong(cli: Cli, tmp_path: Path) -> None:
@@ -107,6 +107,15 @@ def test_a_run_sends_a_skill_and_the_record_shows_the_users_words(skilled: Cli) 
     assert started["context"]["listed"] == 2
 
 
+def test_skills_of_the_workspace_are_named_when_they_first_go_with_a_prompt(skilled: Cli, tmp_path: Path) -> None:
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills/mine.md").write_text("mine")
+    notice = "skills of this folder go with your prompts: style, review (dragoman skills list"
+    done = skilled("run", "hello")
+    assert notice in " ".join(done.err.split())
+    assert notice not in " ".join(skilled("run", "--no-skills", "hello").err.split())
+
+
 def test_a_run_without_skills_or_with_an_unknown_one(skilled: Cli) -> None:
     assert skilled("run", "--no-skills", "hello").code == 0
     assert "attachment:skills" not in prompts(skilled)[0]
@@ -132,6 +141,7 @@ def test_custom_instructions_go_before_the_prompt_by_setting_and_by_option(skill
 def test_a_template_is_called_by_its_name(skilled: Cli) -> None:
     done = skilled("run", "--no-skills", "/greet Ada")
     assert "Say hello to Ada." in done.out
+    assert f"with template: {skilled.workspace}/prompts/greet.md" in " ".join(done.err.split())
     assert "› /greet Ada\n" in skilled("sessions", "show").out
 
 

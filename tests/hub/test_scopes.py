@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from dragoman.config import Config, load, make_home
@@ -120,37 +119,6 @@ def test_a_system_prompt_that_begins_with_a_command_is_for_an_admin(text: str, w
     assert opening_reason("lax", opened(work, system_prompt=f"Never use {text}"), config) is None
     # Custom instructions have a heading of ours before them.
     assert opening_reason("lax", opened(work, custom_instructions=text), config) is None
-
-
-@pytest.mark.attempts("scopes")
-def test_a_skill_that_a_rule_denies_to_be_read_is_sent_by_an_admin(
-    work: Path, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    for name in ("denied", "free"):
-        (work / "skills" / name).mkdir(parents=True)
-        (work / "skills" / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: x\n---\n")
-    (work / "skills/note.md").write_text("# x")
-    assert opening_reason("lax", opened(work, skills=("free", "denied-too", "note")), config) is None
-    (config.home / "config.toml").write_text(
-        (config.home / "config.toml").read_text().replace('"**/denied"', '"**/denied/**"')
-    )
-    stricter = load(config.home, {})
-    assert opening_reason("lax", opened(work, skills=("free", "denied")), stricter)
-    assert opening_reason("lax", opened(work, skills=("free", "note")), stricter) is None
-
-
-async def test_a_prompt_with_a_denied_skill_is_for_an_admin(
-    work: Path, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    (work / "skills").mkdir()
-    (work / "skills/denied").write_text("#!/bin/sh\n# x\n")
-    (work / "skills/free.md").write_text("# x")
-    async with lax_session(work) as session:
-        prompt = requests.SessionPrompt(session_id=session.id, text="hello", skills=("denied",))
-        assert is_refused(session, prompt, config)
-        assert not is_refused(session, msgspec.structs.replace(prompt, skills=("free",)), config)
 
 
 def test_more_access_than_configured_is_for_an_admin(work: Path, config: Config) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events, notes
 from dragoman.record.rows import OmittedSkill, PromptContext, SentSkill
@@ -60,6 +61,11 @@ class World:
         for name, value in settings.items():
             change_settings(self.home, partial(with_setting, name=name, value=value))
 
+    def rules(self, **paths: list[str]) -> None:
+        """Set rules of the user, each by its answer and the paths that it is about."""
+        tables = [f'[[policy]]\nanswer = "{answer}"\npath = {paths[answer]}\n' for answer in paths]
+        (self.home / "config.toml").write_text("\n".join(tables))
+
     def context(self, **options: Any) -> SessionContext:
         return SessionContext(self.source, Workspace(self.work), **options)
 
@@ -107,15 +113,15 @@ def test_each_prompt_names_the_folders_and_carries_the_index_after_the_users_wor
     assert text == "\n".join(
         [
             INDEX_HEADING,
+            f"\nIn {world.user_home}/.agents/skills:",
+            "- letters.md: How to write letters",
             f"\nIn {world.work}/skills:",
             "- style.md: House style",
             "- review/SKILL.md: Reviews code",
-            f"\nIn {world.user_home}/.agents/skills:",
-            "- letters.md: How to write letters",
         ]
     )
-    folders = (f"{world.work}/skills", f"{world.user_home}/.agents/skills")
-    assert prepared.context == PromptContext(folders=folders, listed=3)
+    folders = (f"{world.user_home}/.agents/skills", f"{world.work}/skills")
+    assert prepared.context == PromptContext(folders=folders, listed=3, workspace_skills=("style", "review"))
 
 
 def test_an_agent_without_embedded_resources_gets_text(world: World) -> None:
@@ -135,7 +141,9 @@ def test_a_name_that_the_path_does_not_tell_is_in_the_index(world: World) -> Non
 def test_a_skill_that_is_off_or_cannot_be_used_is_not_in_the_index(world: World) -> None:
     path = world.skill("quiet")
     world.write("skills/broken/SKILL.md", "no front matter")
-    assert world.prepare().context == PromptContext(folders=(f"{world.work}/skills",), listed=1)
+    context = world.prepare().context
+    assert context is not None
+    assert (context.listed, context.workspace_skills, context.omitted) == (1, ("quiet",), ())
     change_settings(world.home, lambda page: with_skill_state(page, str(path), "off"))
     assert shown(world.prepare()) == ["hello"]
     assert world.prepare().context is None
@@ -174,7 +182,24 @@ def test_a_skill_of_the_same_name_elsewhere_does_not_inherit_the_state(world: Wo
     (other / "skills/review").mkdir(parents=True)
     (other / "skills/review/SKILL.md").write_text(path.read_text())
     prepared = SessionContext(world.source, Workspace(other)).prepare((acp.TextContent(text="x"),), EMBEDS)
-    assert prepared.context == PromptContext(folders=(f"{other}/skills",), listed=1)
+    assert prepared.context is not None
+    assert (prepared.context.listed, prepared.context.skills) == (1, ())
+
+
+def test_a_skill_that_was_to_go_with_every_prompt_and_can_no_longer_be_used_is_named_with_the_reason(
+    world: World,
+) -> None:
+    broken, denied = world.skill("broken"), world.write("skills/denied.md", "text")
+    for path in (broken, denied):
+        change_settings(world.home, partial(with_skill_state, path=str(path), state="always"))
+    broken.write_text("---\nname: broken\n")
+    world.rules(deny=["skills/denied.md"])
+    context = world.prepare().context
+    assert context is not None
+    reasons = {skill.name: skill.reason for skill in context.omitted}
+    assert reasons.keys() == {"broken", "denied.md"}
+    assert "the front matter has no end" in reasons["broken"]
+    assert "it may not be read: " in reasons["denied.md"]
 
 
 def test_skills_of_the_session_and_of_the_run_go_in_full_once_each(world: World) -> None:
@@ -201,7 +226,7 @@ def test_an_unknown_skill_is_an_error_at_once_and_later_a_reason_in_the_record(w
     world.write("skills/broken/SKILL.md", "no front matter")
     with pytest.raises(InputError, match="there is no skill 'revie'; did you mean 'review'"):
         world.context(skills=("revie",)).check()
-    with pytest.raises(InputError, match=r"the skill 'broken' cannot be used: SKILL\.md has no description"):
+    with pytest.raises(InputError, match=r"the skill 'broken' cannot be used: it has no description"):
         world.prepare(run_skills=("broken",))
     context = world.context(skills=("review",))
     context.check()
@@ -216,7 +241,7 @@ def test_an_unknown_skill_is_an_error_at_once_and_later_a_reason_in_the_record(w
 def test_all_of_it_stays_within_the_budget_and_what_does_not_fit_is_named(budget: int, world: World) -> None:
     for number in range(40):
         world.skill(f"skill-{number:02}", "d" * 200, body="x" * 500)
-    world.skill("large", more="always: true\n", body="x" * budget)
+    world.skill("large", more="always: true\n", body="x" * (budget * 7 // 10))  # too large beside the index
     world.skill("small", more="always: true\n", body="y" * 100)
     world.set(skills_budget=str(budget))
     prepared = world.prepare()
@@ -282,7 +307,10 @@ def test_a_template_is_sent_in_place_of_its_call_with_everything_else(world: Wor
     world.skill("review")
     prepared = world.prepare("/fix the-bug", agent_commands=["compact"])
     assert shown(prepared)[0] == "Fix the-bug."
-    assert prepared.context == PromptContext(folders=(f"{world.work}/skills",), listed=1, template=str(path))
+    folders = (f"{world.work}/skills",)
+    assert prepared.context == PromptContext(
+        folders=folders, listed=1, workspace_skills=("review",), template=str(path)
+    )
     assert shown(world.prepare("/fix the-bug", agent_commands=["fix"])) == ["/fix the-bug"]
 
 
@@ -313,6 +341,59 @@ def test_without_a_source_only_what_is_named_goes_with_a_prompt(world: World, mo
     assert shown(named)[0].endswith("Own.")
     call = (acp.TextContent(text="/fix"),)
     assert SessionContext(None, workspace, ("two",)).prepare(call, EMBEDS).blocks == call
+
+
+# -- rules
+
+
+def test_what_a_rule_keeps_from_being_read_goes_with_no_prompt(world: World) -> None:
+    world.skill("denied", "SECRET", more="always: true\n", body="SECRET")
+    world.skill("asked", "SECRET")
+    world.skill("free", "Free")
+    (world.user_home / "skills").mkdir()
+    (world.user_home / "skills/private.md").write_text("SECRET")
+    world.write("prompts/hush.md", "SECRET")
+    world.rules(deny=["**/denied/**", f"{world.user_home}/skills/*", "prompts/hush.md"], ask=["**/asked/**"])
+    prepared = world.prepare()
+    assert prepared.context is not None
+    assert prepared.context.workspace_skills == ("free",)
+    assert (prepared.context.listed, prepared.context.skills) == (1, ())
+    assert shown(world.prepare("/hush")) == ["/hush"]
+    assert "SECRET" not in str(shown(prepared))
+    for name in ("denied", "asked", "private"):
+        with pytest.raises(InputError, match=r"cannot be used: .*it may not be read"):
+            world.prepare(run_skills=(name,))
+
+
+def test_a_guard_keeps_files_of_the_workspace_out_and_none_of_the_users_own(world: World) -> None:
+    world.write("skills/customers.md", "theirs")
+    (world.user_home / "skills").mkdir()
+    (world.user_home / "skills/customers-of-mine.md").write_text("mine")
+    (world.home / "config.toml").write_text('[guards]\nread = ["customers*"]\n')
+    prepared = world.prepare()
+    assert "mine" in str(shown(prepared))
+    assert "theirs" not in str(shown(prepared))
+
+
+def test_without_rules_that_can_be_read_nothing_of_the_workspace_goes_with_a_prompt(world: World) -> None:
+    world.skill("review")
+    (world.home / "trusted.json").write_text("{")
+    world.write(".dragoman/policy.toml", "")
+    prepared = world.prepare()
+    assert (shown(prepared), prepared.context) == (["hello"], None)
+    with pytest.raises(InputError, match="the rules cannot be read"):
+        world.prepare(run_skills=("review",))
+
+
+async def test_rules_of_the_session_and_of_the_run_count_too(world: World) -> None:
+    for name in ("one", "two", "three"):
+        world.skill(name)
+    rules = [PolicyRule("deny", path="skills/one/**")]
+    async with world.session(ScriptedAgent(), rules=rules, access="read-only") as session:
+        await session.run("a", rules=[PolicyRule("deny", path="skills/two/**")])
+        await session.run("b")
+        contexts = [run.context for run in session.fold.runs.values()]
+    assert [context and context.workspace_skills for context in contexts] == [("three",), ("three", "two")]
 
 
 # -- in a session
@@ -346,11 +427,14 @@ async def test_the_record_shows_the_users_own_words_and_what_went_with_them(worl
     assert runs[0].context == PromptContext(
         folders=(f"{world.work}/skills",),
         listed=1,
+        workspace_skills=("review",),
         skills=(SentSkill("review", str(path), path.stat().st_size),),
         template=str(template),
         has_custom_instructions=True,
     )
-    assert runs[1].context == PromptContext(folders=(f"{world.work}/skills",), listed=1, has_custom_instructions=True)
+    assert runs[1].context == PromptContext(
+        folders=(f"{world.work}/skills",), listed=1, workspace_skills=("review",), has_custom_instructions=True
+    )
     assert msgspec.json.decode(events.to_json(started))["context"]["skills"][0]["name"] == "review"
 
 

@@ -110,22 +110,54 @@ def test_a_script_is_a_file_that_begins_with_an_interpreter_line(work: Path, hom
     }
 
 
-def test_the_workspace_comes_first_and_the_first_of_two_names_counts(work: Path, home: Path) -> None:
-    first = write(work / "skills/review/SKILL.md", front_matter("review", "ours"))
+@pytest.mark.attempts("planted repositories")
+def test_a_workspace_cannot_take_the_name_of_a_skill_of_the_users_own(work: Path, home: Path) -> None:
+    write(work / "skills/review/SKILL.md", front_matter("review", "planted"))
     write(work / ".agents/skills/lint/SKILL.md", front_matter("lint"))
-    write(home / ".agents/skills/review/SKILL.md", front_matter("review", "the user's"))
+    own = write(home / ".agents/skills/review/SKILL.md", front_matter("review", "the user's"))
     write(home / "skills/letters.md", "# Letters")
     skills = found(work, home)
     assert [(skill.name, skill.place) for skill in skills] == [
-        ("review", "workspace"),
-        ("lint", "workspace"),
         ("letters", "user"),
         ("review", "user"),
+        ("review", "workspace"),
+        ("lint", "workspace"),
     ]
-    assert problems(skills) == {"review": f"another skill has this name: {first}"}
+    assert problems(skills) == {"review": f"another skill has this name: {own}"}
     chosen = skill_named(skills, "review")
     assert chosen is not None
-    assert chosen.path == first
+    assert chosen.path == own
+
+
+@pytest.mark.attempts("planted repositories")
+def test_a_workspace_with_many_skills_does_not_crowd_out_the_users_own(work: Path, home: Path) -> None:
+    for number in range(MAX_SKILLS + 1):
+        write(work / f"skills/a{number:03}.md", "x")
+    write(home / "skills/zeal.md", "the user's")
+    assert skill_named(found(work, home), "zeal") is not None
+
+
+def test_a_file_that_may_not_be_read_is_listed_with_the_reason_and_nothing_of_its_text(work: Path, home: Path) -> None:
+    write(work / "skills/secret/SKILL.md", front_matter("secret-name", "SECRET"))
+    write(work / "skills/secret.md", "SECRET")
+    write(work / "skills/secret.sh", "#!/bin/sh\n# SECRET\n")
+    write(home / "skills/free.md", "free")
+    asked: list[tuple[str, str]] = []
+
+    def check(path: Path, place: str) -> str | None:
+        asked.append((path.name, place))
+        return "a rule denies it" if "secret" in str(path.relative_to(work.parent)) else None
+
+    skills = find_skills(find_folders(DEFAULT, Workspace(work), home), check)
+    assert {skill.name: skill.problem for skill in skills} == {
+        "free": "",
+        "secret": "it may not be read: a rule denies it",
+        "secret.md": "it may not be read: a rule denies it",
+        "secret.sh": "it may not be read: a rule denies it",
+    }
+    assert "SECRET" not in str(skills)
+    assert ("free.md", "user") in asked
+    assert ("SKILL.md", "workspace") in asked
 
 
 def test_the_setting_names_the_folders(work: Path, home: Path, tmp_path: Path) -> None:
@@ -134,29 +166,33 @@ def test_the_setting_names_the_folders(work: Path, home: Path, tmp_path: Path) -
     write(home / "more/c.md", "c")
     write(tmp_path / "elsewhere/d.md", "d")
     names = f".claude/skills, ~/more, {tmp_path}/elsewhere, missing"
-    assert [skill.name for skill in found(work, home, names)] == ["b", "c", "d"]
+    assert [skill.name for skill in found(work, home, names)] == ["c", "d", "b"]
     assert found(work, home, "none") == []
 
 
-def test_additional_folders_are_of_the_workspace_and_a_folder_counts_once(work: Path, home: Path) -> None:
-    write(home / "skills/a.md", "a")
-    write(work / "skills/b.md", "b")
-    folders = find_folders("skills", Workspace(work, [home]), home)
+def test_additional_folders_are_of_the_workspace_and_a_folder_counts_once(
+    work: Path, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    for folder in (home, work, other):
+        (folder / "skills").mkdir(parents=True, exist_ok=True)
+    folders = find_folders("skills", Workspace(work, [home, other]), home)
     assert [(folder.path, folder.place) for folder in folders] == [
+        (home / "skills", "user"),
         (work / "skills", "workspace"),
-        (home / "skills", "workspace"),
+        (other / "skills", "workspace"),
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"# no front matter", "SKILL.md has no description"),
-        (b"---\nname: broken\n---\n", "SKILL.md has no description"),
-        (b"---\nname: &x broken\n---\n", "SKILL.md: line 2: an anchor"),
-        (b"---\ndescription: \xff\n---\n", "SKILL.md: it is not UTF-8 text"),
+        (b"# no front matter", "it has no description"),
+        (b"---\nname: broken\n---\n", "it has no description"),
+        (b"---\nname: &x broken\n---\n", "line 2: an anchor"),
+        (b"---\ndescription: \xff\n---\n", "it is not UTF-8 text"),
         (front_matter("x" * 65).encode(), "its name is longer than 64 characters"),
-        (front_matter("broken").encode() + b"x" * MAX_SKILL_BYTES, "SKILL.md: it is larger than 256 KiB"),
+        (front_matter("broken").encode() + b"x" * MAX_SKILL_BYTES, "it is larger than 256 KiB"),
     ],
 )
 def test_a_skill_that_cannot_be_used_is_listed_with_the_reason(
@@ -219,7 +255,7 @@ def test_no_link_leads_out_of_a_folder(work: Path, home: Path, tmp_path: Path) -
         "folder": out,
         "relative.md": out,
         "script": out,
-        "up": f"SKILL.md: {out}",
+        "up": out,
     }
     assert {skill.name: skill.description for skill in skills if not skill.problem} == {"own": "own", "inside": "own"}
     assert not any("SECRET" in skill.description for skill in skills)

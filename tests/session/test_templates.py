@@ -54,7 +54,7 @@ def test_the_first_of_two_names_counts_and_the_number_is_bounded(tmp_path: Path)
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.md").write_text(folder)
     first, second = found(tmp_path)
-    assert (first.body, first.problem, second.place) == ("prompts", "", "user")
+    assert (first.body, first.problem, second.place) == ("home/prompts", "", "workspace")
     assert second.problem == f"another template has this name: {first.path}"
     for number in range(MAX_TEMPLATES):
         (tmp_path / f"prompts/{number:03}.md").write_text("x")

@@ -33,6 +33,9 @@ MAX_DIFF_LINES = 16
 # Lines of a command's output that are shown with -v, from its end.
 MAX_OUTPUT_LINES = 10
 
+# Skills of the workspace that are named when they first go with a prompt; the others are counted.
+MAX_NAMED_SKILLS = 6
+
 # Layers whose rules are what `--access` says, which the reason names.
 _SELF_EVIDENT = ("built in", "access")
 
@@ -312,6 +315,7 @@ class Renderer:
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
         self._pending: dict[str, events.PermissionRequested] = {}  # permissions without an answer
+        self._workspace_skills: set[str] = set()  # that were named
         self._host_actions = HostActions(
             cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs, output_lines=self._output_lines
         )
@@ -367,14 +371,33 @@ class Renderer:
                 yield Line((Span(one_line(message, self.width), "dim"),), block="end")
             case events.ProviderEvent():
                 yield from self._provider(event)
-            case events.RunStarted(context=context) if context is not None and (context.skills or context.omitted):
-                for line in wrapped(plain(context_label(context)), self.width):
-                    yield Line((Span(line, "dim"),))
+            case events.RunStarted(context=context) if context is not None:
+                yield from self._context(context)
             case events.RunCompleted():
                 yield self._completed(event)
             case _:
                 # Errors are shown once, at the end.
                 return
+
+    # -- prompts
+
+    def _context(self, context: rows.PromptContext) -> Iterable[Piece]:
+        """Tell what went with a prompt, and which skills of the workspace for the first time."""
+        new = [name for name in context.workspace_skills if name not in self._workspace_skills]
+        self._workspace_skills.update(new)
+        texts = []
+        if context.skills or context.omitted or context.template is not None:
+            texts.append(context_label(context))
+        if new:
+            more = f" and {len(new) - MAX_NAMED_SKILLS} more" if len(new) > MAX_NAMED_SKILLS else ""
+            names = ", ".join(new[:MAX_NAMED_SKILLS])
+            texts.append(
+                f"skills of this folder go with your prompts: {names}{more}"
+                " (dragoman skills list shows them, --no-skills leaves them out)"
+            )
+        for text in texts:
+            for line in wrapped(plain(text), self.width):
+                yield Line((Span(line, "dim"),))
 
     # -- tools
 

@@ -31,14 +31,12 @@ from dragoman.host.permission import PermissionAnswer
 from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import fold
 from dragoman.host.policy.guards import default_guards, user_guards
-from dragoman.host.policy.rulebook import rule_sources
-from dragoman.host.requests import Requests
+from dragoman.host.policy.rulebook import read_refusal, rule_sources
 from dragoman.hub.commands import Command, reply_to
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope, includes
 from dragoman.record import rows
-from dragoman.session.context import ContextSource
 from dragoman.session.options import SessionConfig, StoredSettings
 from dragoman.session.session import Session
 from dragoman.workspace import OutsideWorkspace, Workspace
@@ -87,8 +85,6 @@ def opening_reason(agent: str | None, session: SessionConfig, config: Config) ->
         return "without checkpoints nobody could take back what the agent changes"
     if session.system_prompt and (reason := _text_reason(session.system_prompt)):
         return reason  # where the agent takes no system prompt, it is the beginning of the first prompt
-    if session.skills and (reason := _skills_reason(session.workspace, session.skills, config)):
-        return reason
     return session_reason(session, session.workspace.folders, config)
 
 
@@ -170,11 +166,9 @@ def check_command(session: Session, command: Command, scope: Scope, home: Path) 
         return
     config = load(home)
     match command:
-        case requests.SessionPrompt(text=text, attachments=attachments, skills=skills):
+        case requests.SessionPrompt(text=text, attachments=attachments):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
             require_admin(scope, _text_reason(text))
-            if skills:
-                require_admin(scope, _skills_reason(session.config.workspace, skills, config))
             require_admin(scope, _attachments_reason(session.config.workspace, attachments, config))
         case requests.QueueEdit(text=text):
             require_admin(scope, acting_reason(session, config), _ways_back(session, config))
@@ -294,23 +288,7 @@ def _answer_reason(session: Session, command: requests.PermissionAnswer) -> str 
 
 def reading_reason(path: Path, workspace: Workspace, config: Config) -> str | None:
     """Return why reading a file of a workspace needs `admin`: a rule denies it, or asks for each time."""
-    # Under `ask` the guards hold, too, whatever the configured access.
-    policy = rule_sources(config).read(workspace).policy("ask")
-    verdict = policy.judge(Requests("", "", workspace).of_read(path), workspace)
-    if verdict.decision == "allow" or (verdict.decision == "ask" and verdict.layer in (None, "built in")):
-        return None
-    return verdict.reason
-
-
-def _skills_reason(workspace: Workspace, names: Iterable[str], config: Config) -> str | None:
-    """Return why sending these skills in full needs `admin`: as for any file of the workspace."""
-    available = ContextSource(config.home).read(workspace, config)
-    paths = [item.skill.path for item in available.skills if item.skill.name in names and not item.skill.problem]
-    for path in paths:
-        with contextlib.suppress(OutsideWorkspace):  # one of the user's own
-            if reason := reading_reason(workspace.resolve(path), workspace, config):
-                return reason
-    return None
+    return read_refusal(rule_sources(config).read(workspace).policy("ask"), path, workspace)
 
 
 def _attachments_reason(workspace: Workspace, attachments: Iterable[requests.Attachment], config: Config) -> str | None:

@@ -250,12 +250,14 @@ class OmittedSkill(msgspec.Struct, frozen=True):
 class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """The text that went to the agent with a prompt beside the user's own. The frame of the prompt has the text itself.
 
-    `folders` are those of the skills in the index, `listed` is their number. `template` is the path of the prompt
-    template that the user's text called.
+    `folders` are those of the skills in the index, `listed` is their number. `workspace_skills` are the names of those,
+    listed or in full, that are files of the workspace: whoever writes there writes into prompts. `template` is the path
+    of the prompt template that the user's text called.
     """
 
     folders: tuple[str, ...] = ()
     listed: int = 0
+    workspace_skills: tuple[str, ...] = ()
     skills: tuple[SentSkill, ...] = ()
     omitted: tuple[OmittedSkill, ...] = ()
     template: str | None = None

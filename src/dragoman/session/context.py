@@ -2,6 +2,7 @@
 
 `ContextSource` reads the settings and the folders, fresh for each prompt: a skill that was added, or a setting that was
 changed, counts from the next prompt on. `SessionContext` makes the blocks of a prompt, and the note of what was added.
+A file that the rules forbid to be read, or about which they ask, goes with no prompt (`rules_check`).
 
 The user's own words stay a block of their own, and the first one but for custom instructions: agents make titles of
 them. A slash command is sent as it is, with nothing added, because an agent knows it by its place.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +20,23 @@ import msgspec
 
 from dragoman.config import Config, SkillState, home_folder, load
 from dragoman.document import nearest
-from dragoman.errors import InputError
+from dragoman.errors import ConfigError, InputError
+from dragoman.host.policy.policy import Policy
+from dragoman.host.policy.rulebook import read_refusal, rule_sources
 from dragoman.record.notes import CONTEXT_MARK
 from dragoman.record.rows import OmittedSkill, PromptContext, SentSkill
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.prompt import text_resource
-from dragoman.session.skills import Skill, UnusableFile, find_folders, find_skills, skill_named, skill_text
+from dragoman.session.skills import (
+    Place,
+    ReadCheck,
+    Skill,
+    UnusableFile,
+    find_folders,
+    find_skills,
+    skill_named,
+    skill_text,
+)
 from dragoman.session.templates import Template, called_template, expand_template, find_templates
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
@@ -67,7 +79,7 @@ class AvailableContext(msgspec.Struct, frozen=True):
         skill = skill_named(skills, name)
         if skill is not None:
             return skill
-        broken = next((skill for skill in skills if skill.name == name), None)
+        broken = next((skill for skill in skills if name in (skill.name, skill.name.removesuffix(".md"))), None)
         if broken is not None:
             raise InputError(f"the skill {name!r} cannot be used: {broken.problem}", guidance=f"See {broken.path}")
         near = nearest(name, [skill.name for skill in skills if not skill.problem])
@@ -92,17 +104,52 @@ class ContextSource:
         """Return the settings as they are now; an invalid one is left out, and reported where it is set."""
         return load(self._home or home_folder(), on_error=lambda error: None)
 
-    def read(self, workspace: Workspace, settings: Config | None = None) -> AvailableContext:
-        settings = settings or self.settings()
-        return AvailableContext(self.skills(workspace, settings), self.templates(workspace, settings))
+    # `read_check` is that of a session; without one the user's rules decide, and those of the workspace.
 
-    def skills(self, workspace: Workspace, settings: Config) -> tuple[AvailableSkill, ...]:
-        found = find_skills(find_folders(settings.skills_folders, workspace, self._user_home))
+    def read(
+        self, workspace: Workspace, settings: Config | None = None, read_check: ReadCheck | None = None
+    ) -> AvailableContext:
+        settings = settings or self.settings()
+        read_check = read_check or _users_check(workspace, settings)
+        return AvailableContext(
+            self.skills(workspace, settings, read_check), self.templates(workspace, settings, read_check)
+        )
+
+    def skills(
+        self, workspace: Workspace, settings: Config, read_check: ReadCheck | None = None
+    ) -> tuple[AvailableSkill, ...]:
+        folders = find_folders(settings.skills_folders, workspace, self._user_home)
+        found = find_skills(folders, read_check or _users_check(workspace, settings))
         return tuple(AvailableSkill(skill, state_of(skill, settings.skill_states)) for skill in found)
 
-    def templates(self, workspace: Workspace, settings: Config | None = None) -> tuple[Template, ...]:
+    def templates(
+        self, workspace: Workspace, settings: Config | None = None, read_check: ReadCheck | None = None
+    ) -> tuple[Template, ...]:
         settings = settings or self.settings()
-        return tuple(find_templates(find_folders(settings.prompts_folders, workspace, self._user_home)))
+        folders = find_folders(settings.prompts_folders, workspace, self._user_home)
+        return tuple(find_templates(folders, read_check or _users_check(workspace, settings)))
+
+
+def rules_check(load_policy: Callable[[], Policy], workspace: Workspace, agent: str = "") -> ReadCheck:
+    """Return a check by rules, which are read at its first use. Where they cannot be, no file of the workspace is."""
+    policy: Policy | ConfigError | None = None
+
+    def check(path: Path, place: Place) -> str | None:
+        nonlocal policy
+        if policy is None:
+            try:
+                policy = load_policy()
+            except ConfigError as error:
+                policy = error
+        if isinstance(policy, ConfigError):
+            return None if place == "user" else f"the rules cannot be read: {policy}"
+        return read_refusal(policy, path, workspace, agent=agent, is_users_own=place == "user")
+
+    return check
+
+
+def _users_check(workspace: Workspace, settings: Config) -> ReadCheck:
+    return rules_check(lambda: rule_sources(settings).read(workspace).policy("ask"), workspace)
 
 
 def state_of(skill: Skill, states: Mapping[str, SkillState]) -> SkillState:
@@ -122,7 +169,8 @@ class SessionContext:
 
     `skills`: None for those of the settings, and all of them in an index; names of further ones that go in full; none
     at all where it is empty. `custom_instructions`: None for those of the settings; an empty text for none. Without a
-    `source` only what is named here, or for a run, goes with a prompt.
+    `source` only what is named here, or for a run, goes with a prompt. `read_check` returns the check of the session's
+    rules, anew for each prompt; without it those of the settings decide.
     """
 
     def __init__(
@@ -131,11 +179,13 @@ class SessionContext:
         workspace: Workspace,
         skills: tuple[str, ...] | None = None,
         custom_instructions: str | None = None,
+        read_check: Callable[[], ReadCheck | None] = lambda: None,
     ) -> None:
         self._source = source
         self._workspace = workspace
         self._skills = skills
         self._custom_instructions = custom_instructions
+        self._read_check = read_check
 
     def check(self) -> None:
         """Raise `InputError` where the session names a skill that cannot be used."""
@@ -146,7 +196,7 @@ class SessionContext:
 
     def read(self) -> AvailableContext:
         """Return the skills and templates of the workspace, whether or not they go with prompts."""
-        return (self._source or ContextSource()).read(self._workspace)
+        return (self._source or ContextSource()).read(self._workspace, read_check=self._read_check())
 
     def prepare(
         self,
@@ -159,11 +209,12 @@ class SessionContext:
         if self._source is None and not (self._skills or run_skills or self._custom_instructions):
             return PreparedPrompt(blocks)
         source = self._source or ContextSource()
-        settings = source.settings()
+        settings, read_check = source.settings(), self._read_check()
         first = next((index for index, block in enumerate(blocks) if isinstance(block, acp.TextContent)), None)
         template: Template | None = None
         if first is not None and _AGENT_COMMAND.match(text := _text_of(blocks[first])):
-            templates = source.templates(self._workspace, settings) if self._source is not None else ()
+            has_templates = self._source is not None
+            templates = source.templates(self._workspace, settings, read_check) if has_templates else ()
             usable = AvailableContext(templates=templates).usable_templates()
             call = called_template(text, usable, agent_commands)
             if call is None:
@@ -172,7 +223,7 @@ class SessionContext:
             expanded = acp.TextContent(text=expand_template(*call))
             blocks = (*blocks[:first], expanded, *blocks[first + 1 :])
         instructions = self._instructions(settings)
-        skills = self._skill_blocks(source, settings, capabilities, run_skills)
+        skills = self._skill_blocks(source, settings, read_check, capabilities, run_skills)
         context = msgspec.structs.replace(
             skills.context or PromptContext(),
             template=str(template.path) if template is not None else None,
@@ -189,12 +240,17 @@ class SessionContext:
         return (settings.custom_instructions or "") if self._source is not None else ""
 
     def _skill_blocks(
-        self, source: ContextSource, settings: Config, capabilities: Capabilities, run_skills: Sequence[str]
+        self,
+        source: ContextSource,
+        settings: Config,
+        read_check: ReadCheck | None,
+        capabilities: Capabilities,
+        run_skills: Sequence[str],
     ) -> PreparedPrompt:
         has_index = self._source is not None and self._skills != ()
         if not has_index and not self._skills and not run_skills:
             return PreparedPrompt(())
-        available = AvailableContext(source.skills(self._workspace, settings))
+        available = AvailableContext(source.skills(self._workspace, settings, read_check))
         chosen = {name: available.skill(name) for name in dict.fromkeys(run_skills)}
         omitted: list[OmittedSkill] = []
         for name in self._skills or ():
@@ -207,13 +263,17 @@ class SessionContext:
             for item in listed:
                 if item.state == "always":
                     chosen.setdefault(item.skill.name, item.skill)
+            for item in available.skills:
+                if item.skill.problem and item.state == "always":
+                    omitted.append(OmittedSkill(item.skill.name, item.skill.problem))
         index = _Index([item.skill for item in listed] if has_index else [], int(settings.skills_budget * _INDEX_SHARE))
         full = _FullTexts(settings.skills_budget - len(index.text.encode()))
         for skill in chosen.values():
             full.add(skill)
         context = PromptContext(
             folders=tuple(index.folders),
-            listed=index.count,
+            listed=len(index.skills),
+            workspace_skills=tuple(dict.fromkeys(_names_of_workspace([*index.skills, *full.skills]))),
             skills=tuple(sent for sent, _ in full.texts),
             omitted=(*omitted, *full.omitted),
         )
@@ -234,7 +294,7 @@ class _Index:
 
     def __init__(self, skills: Iterable[Skill], max_bytes: int) -> None:
         self.folders: list[str] = []
-        self.count = 0
+        self.skills: list[Skill] = []
         lines: list[str] = []
         left, left_out = max_bytes - len(INDEX_HEADING) - 100, 0
         for skill in skills:
@@ -247,11 +307,11 @@ class _Index:
                 continue
             left -= size
             lines += new_lines
-            self.count += 1
+            self.skills.append(skill)
             self.folders = list(dict.fromkeys([*self.folders, str(skill.folder)]))
         if left_out:
             lines.append(f"\n{left_out} more could not be listed here: look into the folders.")
-        self.text = "\n".join([INDEX_HEADING, *lines]) if self.count else ""
+        self.text = "\n".join([INDEX_HEADING, *lines]) if self.skills else ""
 
 
 def _index_line(skill: Skill) -> str:
@@ -268,6 +328,7 @@ class _FullTexts:
 
     def __init__(self, max_bytes: int) -> None:
         self.texts: list[tuple[SentSkill, str]] = []
+        self.skills: list[Skill] = []
         self.omitted: list[OmittedSkill] = []
         self._left = max_bytes - len(FULL_HEADING) - 100
 
@@ -284,6 +345,7 @@ class _FullTexts:
             self.omitted.append(OmittedSkill(skill.name, reason))
             return
         self._left -= needed
+        self.skills.append(skill)
         self.texts.append((SentSkill(skill.name, str(skill.path), size), text))
 
     @property
@@ -296,6 +358,10 @@ class _FullTexts:
 
 def _full_line(name: str, path: str) -> str:
     return f"- {name}: {path}"
+
+
+def _names_of_workspace(skills: Iterable[Skill]) -> Iterable[str]:
+    return (skill.name for skill in skills if skill.place == "workspace")
 
 
 def _text_of(block: acp.ContentBlock) -> str:

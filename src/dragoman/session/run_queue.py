@@ -191,13 +191,13 @@ class RunQueue:
 
     def begin(self, run: Run, blocks: Blocks) -> None:
         """Begin the run now. No other may be active."""
+        self._host.permissions.begin_run(run.rules)  # first: they also decide which files go with the prompt
         prepared = self._session.prepare_prompt(run, blocks)
         history_difference = self._dispatcher.end_replay()
         sent_blocks = prepared.blocks
         if self.pending_system_prompt is not None:
             sent_blocks = (acp.TextContent(text=self.pending_system_prompt), *sent_blocks)
         self._dispatcher.active = run
-        self._host.permissions.begin_run(run.rules)
         run.began()
         try:
             self._session.note(notes.Prompt(run.id, blocks, prepared.context))

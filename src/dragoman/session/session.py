@@ -42,7 +42,7 @@ from dragoman.record.events import Event
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.settings import is_unlisted
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.context import AvailableContext, PreparedPrompt, SessionContext
+from dragoman.session.context import AvailableContext, PreparedPrompt, SessionContext, rules_check
 from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, agent_settings, handle_of
 from dragoman.session.interfaces import Runtime
@@ -63,6 +63,7 @@ from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.run_checkpoints import RunCheckpoints, choose_run, rewound_note, words_for
 from dragoman.session.run_queue import RunQueue
+from dragoman.session.skills import ReadCheck
 from dragoman.session.spec import AgentSpec
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
@@ -145,7 +146,9 @@ class Session:
         self._run_queue = RunQueue(
             self, runtime, self._host, self._dispatcher, config.system_prompt, self._run_checkpoints
         )
-        self._context = SessionContext(runtime.context, config.workspace, config.skills, config.custom_instructions)
+        self._context = SessionContext(
+            runtime.context, config.workspace, config.skills, config.custom_instructions, self._read_check
+        )
         self.on_updates = self._dispatcher.on_updates
         self._serving = 0  # requests of the agent that we have not answered
         self.own_tool_calls = 0  # of tools that this program serves to the agent, and that still run
@@ -543,6 +546,10 @@ class Session:
             capabilities = msgspec.structs.replace(capabilities, embedded_context=False)
         commands = [command.name for command in self.fold.commands]
         return self._context.prepare(blocks, capabilities, commands, run.skills)
+
+    def _read_check(self) -> ReadCheck:
+        agent = self.spec.preset or self.spec.name
+        return rules_check(self._rules.policy_for_reading, self.config.workspace, agent)
 
     def note_opened(self) -> None:
         """Record the agent's id of the session and its settings, by which another process can continue it."""

@@ -1,11 +1,13 @@
 """Skills: files with instructions for an agent, found in folders of the workspace and of the user. Blocking; no state.
 
 A skill is a folder with a `SKILL.md` (agentskills.io), a Markdown file, or a script, which is a file that begins with
-`#!`. Dragoman reads skills and never runs one: the agent does, if it wants to and may.
+`#!`. Dragoman reads skills and never runs one: the agent does, if it wants to and may. The user's own come first, so
+that a workspace can neither take the name of one of them, nor crowd them out.
 
 Promised: the number of files, their size and the depth of folders are bounded. A symbolic link never leads out of its
 folder, and a folder of the workspace that is itself a link never out of the workspace. A file that cannot be used is
-listed with the reason (`Skill.problem`), and so is the rest of a folder that has too many files.
+listed with the reason (`Skill.problem`), and so is the rest of a folder that has too many files. A file that may not be
+read by the rules is not opened.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -56,6 +58,9 @@ _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv"})
 Place: TypeAlias = Literal["workspace", "user"]
 Kind: TypeAlias = Literal["skill", "document", "script"]
 
+# Returns why a file may not be read; None where it may.
+ReadCheck: TypeAlias = Callable[[Path, Place], str | None]
+
 
 class SkillFolder(msgspec.Struct, frozen=True):
     """A folder that exists. `path` has no link in it. `problem`: why nothing in it is read."""
@@ -88,9 +93,14 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_folders(names: str, workspace: Workspace, user_home: Path) -> list[SkillFolder]:
-    """Return the folders of a setting (`skills, ~/more`) that exist, those of the workspace first, each once."""
+    """Return the folders of a setting (`skills, ~/more`) that exist, the user's own first, each once."""
     found: dict[Path, SkillFolder] = {}
     listed = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
+    for name in listed:
+        path = user_home / name.removeprefix("~/")  # an absolute one stays as it is
+        if os.path.isdir(path):
+            real = Path(os.path.realpath(path))
+            found.setdefault(real, SkillFolder(real, "user"))
     for name in (name for name in listed if not name.startswith(("/", "~/"))):
         for path in (folder / name for folder in workspace.folders):
             if os.path.isdir(path):  # False for one that cannot be looked at, too
@@ -99,20 +109,18 @@ def find_folders(names: str, workspace: Workspace, user_home: Path) -> list[Skil
                 except OutsideWorkspace:
                     folder = SkillFolder(path, "workspace", "it is a link that leads out of the workspace")
                 found.setdefault(folder.path, folder)
-    for name in listed:
-        path = user_home / name.removeprefix("~/")  # an absolute one stays as it is
-        if os.path.isdir(path):
-            real = Path(os.path.realpath(path))
-            found.setdefault(real, SkillFolder(real, "user"))
     return list(found.values())
 
 
-def find_skills(folders: Iterable[SkillFolder]) -> list[Skill]:
-    """Return the skills of the folders, in their order. Of two with one name, the first can be used."""
+def find_skills(folders: Iterable[SkillFolder], read_check: ReadCheck | None = None) -> list[Skill]:
+    """Return the skills of the folders, in their order. Of two with one name, the first can be used.
+
+    Without a `read_check` every file is read.
+    """
     skills: list[Skill] = []
     taken: dict[str, Skill] = {}
     for folder in folders:
-        for skill in _skills_in(folder):
+        for skill in _skills_in(folder, read_check):
             if len(skills) == MAX_SKILLS:
                 problem = f"there are more than {MAX_SKILLS} skills; the rest is left out"
                 return [*skills, _unusable(folder, folder.path, problem)]
@@ -122,7 +130,7 @@ def find_skills(folders: Iterable[SkillFolder]) -> list[Skill]:
     return skills
 
 
-def _skills_in(folder: SkillFolder) -> Iterator[Skill]:
+def _skills_in(folder: SkillFolder, read_check: ReadCheck | None) -> Iterator[Skill]:
     if folder.problem:
         yield _unusable(folder, folder.path, folder.problem)
         return
@@ -142,7 +150,7 @@ def _skills_in(folder: SkillFolder) -> Iterator[Skill]:
         left -= len(entries)
         main = next((entry for entry in entries if entry.name in _SKILL_FILES), None)
         if main is not None and depth:
-            yield _skill_of(folder, Path(main.path))
+            yield _skill_of(folder, Path(main.path), read_check)
             continue
         subfolders: list[tuple[Path, int]] = []
         for entry in entries:
@@ -153,7 +161,7 @@ def _skills_in(folder: SkillFolder) -> Iterator[Skill]:
                     yield _unusable(folder, Path(entry.path), f"it is more than {MAX_DEPTH} folders deep")
                 elif entry.name not in _SKIPPED_FOLDERS:
                     subfolders.append((Path(entry.path), depth + 1))
-            elif (skill := _other_skill(folder, Path(entry.path))) is not None:
+            elif (skill := _other_skill(folder, Path(entry.path), read_check)) is not None:
                 yield skill
         pending.extend(reversed(subfolders))
 
@@ -207,20 +215,22 @@ def _decode(data: bytes, *, final: bool) -> str:
 
 
 def _unusable(folder: SkillFolder, path: Path, problem: str, kind: Kind = "document") -> Skill:
-    name = _relative_name(folder, path) if path != folder.path else str(path)
+    named = path.parent if kind == "skill" else path
+    name = _relative_name(folder, named) if path != folder.path else str(path)
     return Skill(name=_one_line(name), path=path, folder=folder.path, place=folder.place, kind=kind, problem=problem)
 
 
-def _skill_of(folder: SkillFolder, path: Path) -> Skill:
+def _skill_of(folder: SkillFolder, path: Path, read_check: ReadCheck | None) -> Skill:
     """Return the skill of a `SKILL.md`."""
     own_folder = path.parent
     try:
+        check_rules(folder, path, read_check)
         markdown, size = _read_head(folder, path)
     except (UnusableFile, FrontMatterError) as error:
-        return _unusable(folder, own_folder, f"{path.name}: {error}", "skill")
+        return _unusable(folder, path, str(error), "skill")
     name, description = _one_line(markdown.text("name")), _one_line(markdown.text("description"))
     if not description:
-        return _unusable(folder, own_folder, f"{path.name} has no description", "skill")
+        return _unusable(folder, path, "it has no description", "skill")
     notices = []
     if not name:
         name = _one_line(own_folder.name)
@@ -228,7 +238,7 @@ def _skill_of(folder: SkillFolder, path: Path) -> Skill:
     elif name != own_folder.name:
         notices.append(f"its name differs from its folder's ({own_folder.name})")
     if len(name) > MAX_NAME_CHARS:
-        return _unusable(folder, own_folder, f"its name is longer than {MAX_NAME_CHARS} characters", "skill")
+        return _unusable(folder, path, f"its name is longer than {MAX_NAME_CHARS} characters", "skill")
     if not _STANDARD_NAME.fullmatch(name):
         notices.append("its name has characters other than a-z, 0-9 and single hyphens")
     if len(description) > MAX_DESCRIPTION_CHARS:
@@ -236,7 +246,7 @@ def _skill_of(folder: SkillFolder, path: Path) -> Skill:
     return _with_fields(folder, path, "skill", name, description, size, markdown, "; ".join(notices))
 
 
-def _other_skill(folder: SkillFolder, path: Path) -> Skill | None:
+def _other_skill(folder: SkillFolder, path: Path, read_check: ReadCheck | None) -> Skill | None:
     """Return the skill of a Markdown file or a script; None for any other file."""
     is_markdown = path.suffix.lower() == ".md"
     name = _relative_name(folder, path)
@@ -244,6 +254,7 @@ def _other_skill(folder: SkillFolder, path: Path) -> Skill | None:
         if os.path.islink(path) and os.path.isdir(path):
             resolve((folder.path,), str(path))
             return None  # one of the folder's own: it is listed where it is
+        check_rules(folder, path, read_check)
         if is_markdown:
             markdown, size = _read_head(folder, path)
             description = _one_line(markdown.text("description")) or first_line(markdown.body)
@@ -256,6 +267,12 @@ def _other_skill(folder: SkillFolder, path: Path) -> Skill | None:
         return _unusable(folder, path, OUTSIDE_FOLDER)
     except (UnusableFile, FrontMatterError) as error:
         return _unusable(folder, path, str(error), "document" if is_markdown else "script")
+
+
+def check_rules(folder: SkillFolder, path: Path, read_check: ReadCheck | None) -> None:
+    """Raise `UnusableFile` for a file that may not be read by the rules, under its own name or that of its target."""
+    if read_check is not None and (reason := read_check(path, folder.place)):
+        raise UnusableFile(f"it may not be read: {reason}")
 
 
 def _read_head(folder: SkillFolder, path: Path) -> tuple[MarkdownFile, int]:

@@ -23,9 +23,11 @@ from dragoman.session.front_matter import FrontMatterError, read_markdown
 from dragoman.session.skills import (
     MAX_ENTRIES,
     Place,
+    ReadCheck,
     SkillFolder,
     UnusableFile,
     check_path,
+    check_rules,
     first_line,
     read_text,
 )
@@ -54,12 +56,12 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def find_templates(folders: Iterable[SkillFolder]) -> list[Template]:
+def find_templates(folders: Iterable[SkillFolder], read_check: ReadCheck | None = None) -> list[Template]:
     """Return the templates of the folders, in their order. Of two with one name, the first can be used."""
     templates: list[Template] = []
     taken: dict[str, Template] = {}
     for folder in folders:
-        for template in _templates_in(folder):
+        for template in _templates_in(folder, read_check):
             if len(templates) == MAX_TEMPLATES:
                 problem = f"there are more than {MAX_TEMPLATES} templates; the rest is left out"
                 templates.append(_unusable(folder, folder.path, problem))
@@ -70,7 +72,7 @@ def find_templates(folders: Iterable[SkillFolder]) -> list[Template]:
     return templates
 
 
-def _templates_in(folder: SkillFolder) -> Iterator[Template]:
+def _templates_in(folder: SkillFolder, read_check: ReadCheck | None) -> Iterator[Template]:
     if folder.problem:
         yield _unusable(folder, folder.path, folder.problem)
         return
@@ -84,6 +86,7 @@ def _templates_in(folder: SkillFolder) -> Iterator[Template]:
         path = folder.path / name
         if path.suffix.lower() == ".md" and not name.startswith("."):
             try:
+                check_rules(folder, path, read_check)
                 yield _template(folder, path)
             except (UnusableFile, FrontMatterError) as error:
                 yield _unusable(folder, path, str(error))

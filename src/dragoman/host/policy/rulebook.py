@@ -25,6 +25,7 @@ from dragoman.document import KeyPath, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.access import BUILT_IN
 from dragoman.host.policy.guards import Guards, user_guards
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.remembered import REMEMBERED_FILE, DerivedRules, Remembered, derive
@@ -209,6 +210,31 @@ def rule_sources(config: Config) -> RuleSources:
     return RuleSources(config.home, user_rules(config), user_guards(config))
 
 
+def read_refusal(
+    policy: Policy, path: Path, workspace: Workspace, *, agent: str = "", is_users_own: bool = False
+) -> str | None:
+    """Return why a file is not read on behalf of somebody who cannot be asked; None where it may be read.
+
+    That is where a rule denies it, or asks each time, or a guard does. Judge it with a policy of access `ask`: under it
+    the guards hold, and nothing else comes before the rules. A file of the user's own needs no guard.
+    """
+    request = PermissionRequest(
+        session_id="",
+        agent=agent,
+        tool_call_id=None,
+        origin="files",
+        title=f"Read {path}",
+        kind="read",
+        paths=(str(path),),
+        options=(),
+    )
+    verdict = policy.judge(request, workspace)
+    is_asked_anyway = verdict.layer in (None, BUILT_IN) or (is_users_own and verdict.layer == "guard")
+    if verdict.decision == "allow" or (verdict.decision == "ask" and is_asked_anyway):
+        return None
+    return verdict.reason
+
+
 def _stamp(path: Path) -> _FileStamp | None:
     """Return inode, size and change time. Not the modification time, which anyone who can write can set back."""
     try:
@@ -267,6 +293,11 @@ class Rulebook:
             # With a layer: without one the verdict would mean that no rule matches, which nobody knows here.
             return Verdict("ask", f"the rules cannot be read: {error}", layer="guard")
         return self._policy.judge(request, self._workspace)
+
+    def policy_for_reading(self) -> Policy:
+        """Return the policy for `read_refusal`. `ConfigError` where the rules cannot be read."""
+        self.refresh()
+        return self._loaded.policy("ask", session=self._session, run=self._run)
 
     def admin_reason(self, request: PermissionRequest) -> str | None:
         """Return why only the scope `admin` may allow this; None where any client that answers permissions may."""
