@@ -142,10 +142,10 @@ def test_a_file_that_may_not_be_read_is_listed_with_the_reason_and_nothing_of_it
     write(work / "skills/secret.md", "SECRET")
     write(work / "skills/secret.sh", "#!/bin/sh\n# SECRET\n")
     write(home / "skills/free.md", "free")
-    asked: list[tuple[str, str]] = []
+    checked_files: list[tuple[str, str]] = []
 
     def check(path: Path, place: str) -> str | None:
-        asked.append((path.name, place))
+        checked_files.append((path.name, place))
         return "a rule denies it" if "secret" in str(path.relative_to(work.parent)) else None
 
     skills = find_skills(find_folders(DEFAULT, Workspace(work), home), check)
@@ -156,8 +156,8 @@ def test_a_file_that_may_not_be_read_is_listed_with_the_reason_and_nothing_of_it
         "secret.sh": "it may not be read: a rule denies it",
     }
     assert "SECRET" not in str(skills)
-    assert ("free.md", "user") in asked
-    assert ("SKILL.md", "workspace") in asked
+    assert ("free.md", "user") in checked_files
+    assert ("SKILL.md", "workspace") in checked_files
 
 
 def test_the_setting_names_the_folders(work: Path, home: Path, tmp_path: Path) -> None:

@@ -44,12 +44,14 @@ export interface OmittedSkill {
 /**
  * The text that went to the agent with a prompt beside the user's own. The frame of the prompt has the text itself.
  *
- * `folders` are those of the skills in the index, `listed` is their number. `template` is the path of the prompt
- * template that the user's text called.
+ * `folders` are those of the skills in the index, `listed` is their number. `workspace_skills` are the names of those,
+ * listed or in full, that are files of the workspace: whoever writes there writes into prompts. `template` is the path
+ * of the prompt template that the user's text called.
  */
 export interface PromptContext {
   folders: readonly string[];
   listed: number;
+  workspace_skills: readonly string[];
   skills: readonly SentSkill[];
   omitted: readonly OmittedSkill[];
   template: string | null;
