@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, real_server
+from bridge.socket_client import TIMEOUT_S, RealServer, SocketClient, View, real_server
 from dragoman.config import make_home
 
 
@@ -42,6 +42,11 @@ async def opened(client: SocketClient, folder: Path, **fields: object) -> str:
     return str((await client.call("session.open", agent="demo", cwd=str(folder), **fields))["session_id"])
 
 
+def has_ended(count: int) -> Callable[[View], bool]:
+    """Return a condition: there are so many runs, and all have ended."""
+    return lambda view: len(view.rows("runs")) == count and view.settled
+
+
 async def test_skills_and_templates_of_a_folder_and_of_a_session_are_listed(server: RealServer, work: Path) -> None:
     async with server.client("prompt") as client:
         result = await client.call("skill.list", cwd=str(work))
@@ -64,11 +69,11 @@ async def test_a_state_is_set_by_an_admin_and_counts_from_the_next_prompt_on(ser
     async with server.client("admin") as client:
         session_id = await opened(client, work)
         view = await client.follow(session_id)
-        for state in ("always", "off", None):
+        for count, state in enumerate(("always", "off", None), 1):
             result = await client.call("skill.set", cwd=str(work), name="review", state=state)
             assert states(result)["review"] == (state or "listed")
             await client.call("session.prompt", session_id=session_id, text="hello")
-            await client.wait_for(view, lambda view: view.settled)
+            await client.wait_for(view, has_ended(count))
         contexts = [run["context"] for run in view.rows("runs")]
         assert [[skill["name"] for skill in context["skills"]] if context else None for context in contexts] == [
             ["review"],
@@ -86,13 +91,14 @@ async def test_a_prompt_and_a_session_name_skills(server: RealServer, work: Path
         session_id = await opened(client, work, skills=[])
         view = await client.follow(session_id)
         await client.call("session.prompt", session_id=session_id, text="hello")
-        await client.wait_for(view, lambda view: view.settled)
+        await client.wait_for(view, has_ended(1))
         await client.call("session.prompt", session_id=session_id, text="hello", skills=["review"])
-        await client.wait_for(view, lambda view: view.settled)
+        await client.wait_for(view, has_ended(2))
         none, named = (run["context"] for run in view.rows("runs"))
         assert none is None
         assert ([skill["name"] for skill in named["skills"]], named["listed"]) == (["review"], 0)
-        refused = await client.call_refused("session.prompt", session_id=session_id, text="hello", skills=["broken"])
+        idle_id = await opened(client, work)
+        refused = await client.call_refused("session.prompt", session_id=idle_id, text="hello", skills=["broken"])
         assert (refused["kind"], "cannot be used" in refused["message"]) == ("invalid", True)
         refused = await client.call_refused("session.open", agent="demo", cwd=str(work), skills=["nothing"])
         assert (refused["kind"], "there is no skill" in refused["message"]) == ("invalid", True)

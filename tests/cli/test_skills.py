@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_skills_and_templates_are_listed_with_those_that_cannot_be_used(skilled:
     done = skilled("skills", "list")
     assert done.code == 0
     rows = [line.split() for line in done.out.splitlines() if line]
-    assert rows[0] == ["skill", "state", "size", "folder", "description"]
+    assert rows[0] == ["skill", "state", "size", "from", "description"]
     assert [row[:2] for row in rows[1:3]] == [["style", "listed"], ["review", "listed"]]
     assert rows[3:] == [["prompt", "arguments", "description"], ["/greet", "NAME", "Say", "hello", "to", "$1."]]
     assert "Not usable:" in done.err
@@ -63,7 +64,14 @@ def test_without_skills_the_list_says_where_they_belong(cli: Cli, tmp_path: Path
     cli.env["HOME"] = str(tmp_path)
     done = cli("skills", "list")
     assert (done.code, done.out) == (0, "")
-    assert "Skills are in the folders skills, .agents/skills" in done.err
+    assert "in skills, .agents/skills, here or in your home folder" in " ".join(done.err.split())
+    # The example that it gives works.
+    command = next(line for line in " ".join(done.err.split()).split("For example: ")[1:]).split(" A prompt")[0]
+    subprocess.run(["sh", "-c", command], cwd=cli.workspace, check=True)
+    assert listed(cli)["done"]["description"] == "Run make test before you are done."
+    (cli.workspace / "skills/done.md").unlink()
+    cli("config", "set", "skills_folders", "none")
+    assert "Skills are switched off" in cli("skills", "list").err
 
 
 def test_a_skill_is_shown_in_full(skilled: Cli) -> None:

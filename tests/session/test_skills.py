@@ -317,5 +317,5 @@ def test_the_number_of_skills_the_entries_and_the_depth_are_bounded(work: Path, 
     for number in range(MAX_ENTRIES):
         (work / f"skills/{number:04}.txt").touch()
     assert [skill.problem for skill in found(work, home)] == [
-        f"there are more than {MAX_ENTRIES} files; the rest is not looked at"
+        f"there are more than {MAX_ENTRIES:,} files: this folder is not searched, nor those after it"
     ]

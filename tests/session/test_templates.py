@@ -36,6 +36,7 @@ def test_templates_are_markdown_files_with_a_description_and_a_hint(tmp_path: Pa
     (tmp_path / "prompts/two words.md").write_text("x")
     (tmp_path / "prompts/empty.md").write_text("---\ndescription: x\n---\n")
     (tmp_path / "prompts/large.md").write_text("x" * (MAX_TEMPLATE_BYTES + 1))
+    (tmp_path / "prompts/shell.md").write_text("\n!rm -rf x")
     (tmp_path / "prompts/notes.txt").write_text("x")
     (tmp_path / "prompts/out.md").symlink_to("/etc/hostname")
     listed = {each.name: each.problem or (each.description, each.hint, each.body) for each in found(tmp_path)}
@@ -45,6 +46,7 @@ def test_templates_are_markdown_files_with_a_description_and_a_hint(tmp_path: Pa
         "large.md": "it is larger than 64 KiB",
         "out.md": "it is a link that leads out of the folder",
         "plain": ("Plan", "", "# Plan\nMake a plan."),
+        "shell.md": "its text begins with '!', which agents take for a command",
         "two words.md": "its name cannot be typed as one word",
     }
 

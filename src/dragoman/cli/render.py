@@ -390,7 +390,7 @@ class Renderer:
             texts.append(context_label(context))
         if new:
             more = f" and {len(new) - MAX_NAMED_SKILLS} more" if len(new) > MAX_NAMED_SKILLS else ""
-            names = ", ".join(new[:MAX_NAMED_SKILLS])
+            names = ", ".join(one_line(name, 30) for name in new[:MAX_NAMED_SKILLS])
             texts.append(
                 f"skills of this folder go with your prompts: {names}{more}"
                 " (dragoman skills list shows them, --no-skills leaves them out)"

@@ -10,7 +10,7 @@ import click
 
 from dragoman.cli.command import Table, folder, note, print_json, sync_command, usable_settings
 from dragoman.cli.options import complete_skill, json_option
-from dragoman.cli.text import plain, size
+from dragoman.cli.text import one_line, plain, size
 from dragoman.config import Config, SkillState, home_folder, make_home
 from dragoman.errors import InputError
 from dragoman.session.context import AvailableContext, AvailableSkill, ContextSource
@@ -43,6 +43,9 @@ DISABLE_EPILOG = """\b
 Examples:
   dragoman skills disable review"""
 
+# Columns of a name in the list: those of names by the standard may have 64 characters, and hardly one has 30.
+MAX_NAME_COLUMNS = 32
+
 cwd_option = click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
 
 
@@ -67,19 +70,16 @@ def list_(cwd: str | None, as_json: bool) -> None:
             }
         )
     if not available.skills and not available.templates:
-        return note(
-            f"There are no skills here. Skills are in the folders {settings.skills_folders}, prompt templates in"
-            f" {settings.prompts_folders}: of the workspace, and of your home folder."
-        )
+        return _explain_where(settings)
     usable = [item for item in available.skills if not item.skill.problem]
     if usable:
         table = Table()
-        for heading in ("skill", "state", "size", "folder", "description"):
+        for heading in ("skill", "state", "size", "from", "description"):
             table.add_column(heading, shrinks=heading == "description")
         for item in usable:
             skill = item.skill
-            values = (skill.name, item.state, size(skill.size), folder(str(skill.folder)), skill.description)
-            table.add_row(*map(plain, values), styles={0: "bold"})
+            name, origin = one_line(skill.name, MAX_NAME_COLUMNS), "you" if skill.place == "user" else "workspace"
+            table.add_row(name, item.state, size(skill.size), origin, plain(skill.description), styles={0: "bold"})
         table.print()
     if templates := available.usable_templates():
         if usable:
@@ -95,6 +95,19 @@ def list_(cwd: str | None, as_json: bool) -> None:
         for problem in problems:
             note(plain(f"  {folder(_path_text(problem.path))}: {problem.problem}"))
     return None
+
+
+def _explain_where(settings: Config) -> None:
+    """Say where skills and templates belong, for a folder that has none."""
+    note("There are no skills and no prompt templates here.")
+    if settings.skills_folders == "none":
+        note("Skills are switched off: skills_folders = none.")
+    else:
+        folders, first = settings.skills_folders, settings.skills_folders.split(",")[0]
+        note(f"A skill is a Markdown file or a folder with a SKILL.md in {folders}, here or in your home folder.")
+        note(f'For example: mkdir -p {first} && echo "Run make test before you are done." > {first}/done.md')
+    if settings.prompts_folders != "none":
+        note(f"A prompt template is a Markdown file in {settings.prompts_folders}: /NAME in a prompt calls it.")
 
 
 def _print_templates(templates: Collection[Template]) -> None:

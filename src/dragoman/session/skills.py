@@ -145,7 +145,8 @@ def _skills_in(folder: SkillFolder, read_check: ReadCheck | None) -> Iterator[Sk
             yield _unusable(folder, current, f"it cannot be read: {error.strerror}")
             continue
         if len(entries) > left:
-            yield _unusable(folder, current, f"there are more than {MAX_ENTRIES} files; the rest is not looked at")
+            problem = f"there are more than {MAX_ENTRIES:,} files: this folder is not searched, nor those after it"
+            yield _unusable(folder, current, problem)
             return
         left -= len(entries)
         main = next((entry for entry in entries if entry.name in _SKILL_FILES), None)

@@ -99,6 +99,8 @@ def _template(folder: SkillFolder, path: Path) -> Template:
     markdown = read_markdown(read_text(folder.path, path, MAX_TEMPLATE_BYTES))
     if not markdown.body.strip():
         raise UnusableFile("it is empty")
+    if command := _COMMAND_START.match(markdown.body):
+        raise UnusableFile(f"its text begins with {command[1]!r}, which agents take for a command")
     return Template(
         name=path.stem,
         description=" ".join(markdown.text("description").split()) or first_line(markdown.body),
