@@ -32,6 +32,9 @@ from dragoman.workspace.shadow import ShadowRepository, Snapshot, list_names, pa
 
 logger = logging.getLogger(__name__)
 
+# Files that a message names.
+MAX_NAMED_PATHS: Final = 10
+
 # Loose objects after which a clean-up packs them, whether or not it is due.
 MAX_LOOSE_FOLDER_FILES: Final = 30  # in one of the 256 folders: about 7,000 in all
 
@@ -190,13 +193,15 @@ class CheckpointStore:
 
     def apply_rewind(self, git: Git, plan: RewindPlan, entry: LogEntry) -> None:
         """Make the changes of a plan, all or none. Raises `CheckpointError` where a file was changed meanwhile, or the
-        system refuses; the files are as before."""
+        system refuses; the files are as before, or the message names those that are not."""
         applied: list[FileChange] = []
         try:
             with git.blobs() as blobs, self._writer(entry) as writer:
                 writer.apply(plan.changes, blobs.read, on_applied=applied.append)
         except (FileConflict, GitError, OSError) as error:
-            self.revert_rewind(git, applied, entry)
+            left = self.revert_rewind(git, applied, entry)
+            if left:
+                raise partly_reverted(left, error) from error
             guidance = "Move it away, or wait until nobody changes it, then rewind again."
             raise CheckpointError(
                 f"nothing was rewound, because one file cannot be: {error}",
@@ -204,12 +209,15 @@ class CheckpointStore:
             ) from error
         self._operation_path.unlink()
 
-    def revert_rewind(self, git: Git, applied: Sequence[FileChange], entry: LogEntry) -> None:
-        """Take back the changes that were made; files that somebody changed since stay as they are."""
+    def revert_rewind(self, git: Git, applied: Sequence[FileChange], entry: LogEntry) -> list[bytes]:
+        """Take back the changes that were made. Return the files for which that failed, or which somebody changed
+        since; then the rewind counts as done, so that it can be undone."""
         with git.blobs() as blobs, self._writer(entry) as writer:
-            writer.complete([change.inverse() for change in applied], blobs.read)
-        self._append([msgspec.structs.replace(entry, moment="reverted")])
+            left = writer.complete([change.inverse() for change in applied], blobs.read)
+        if not left:
+            self._append([msgspec.structs.replace(entry, moment="reverted")])
         self._operation_path.unlink(missing_ok=True)
+        return left
 
     def _changes(self, git: Git, tree: str, target: str, left: Collection[str]) -> tuple[list[FileChange], set[str]]:
         """Return the changes between two trees without the paths of `left`, and which of these they concern."""
@@ -334,6 +342,17 @@ class CheckpointStore:
         except (OSError, msgspec.MsgspecError):
             return []
         return [each for each in active if start_time(each.pid) == each.started and _is_alive(each.pid)]
+
+
+def partly_reverted(left: Sequence[bytes], error: Exception) -> CheckpointError:
+    """Return the error of a rewind that failed, and could not be taken back as a whole."""
+    names = ", ".join(map(path_text, left[:MAX_NAMED_PATHS]))
+    more = f" and {len(left) - MAX_NAMED_PATHS} more" if len(left) > MAX_NAMED_PATHS else ""
+    return CheckpointError(
+        f"the rewind failed ({error}), and these files could not be brought back to what they were before it:"
+        f" {names}{more}",
+        guidance="Their contents are in a checkpoint: undo the rewind when the reason is gone.",
+    )
 
 
 def _with_parents(path: str) -> Iterator[str]:

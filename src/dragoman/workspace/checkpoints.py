@@ -32,7 +32,7 @@ from dragoman.protocol.checkpoints import (
     WorkspaceDiff,
 )
 from dragoman.workspace import tree_diff
-from dragoman.workspace.checkpoint_store import CheckpointStore, LogEntry, RewindPlan
+from dragoman.workspace.checkpoint_store import CheckpointStore, LogEntry, RewindPlan, partly_reverted
 from dragoman.workspace.git import Git
 from dragoman.workspace.shadow import all_repositories, path_text, repository_path
 from dragoman.workspace.tree_diff import ListedFile
@@ -332,10 +332,13 @@ class SessionCheckpoints:
                 for folder, plan in plans.items():
                     stores[folder].apply_rewind(opened[folder], plan, begun[folder])
                     done.append(folder)
-            except CheckpointError:
+            except CheckpointError as error:
+                left: list[bytes] = []
                 for folder in [each for each in begun if each in done or stores[each].is_rewinding]:
                     changes = plans[folder].changes if folder in done else ()
-                    stores[folder].revert_rewind(opened[folder], changes, begun[folder])
+                    left += stores[folder].revert_rewind(opened[folder], changes, begun[folder])
+                if left:
+                    raise partly_reverted(left, error) from error
                 raise
             return msgspec.structs.replace(result, is_done=True, operation=operation)
 

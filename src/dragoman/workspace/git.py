@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,16 @@ _CONFIG: Final = {
 
 # Variables of the environment that git gets as they are.
 _PASSED_ON: Final = ("PATH", "TMPDIR", "SYSTEMROOT")
+
+# Files of a workspace that git reads in every folder, whatever they are; and their size, above which we do not let it.
+LIST_NAMES: Final = (".gitignore", ".gitattributes")
+MAX_LIST_BYTES: Final = 16 * 1024 * 1024
+
+# Seconds for finding those of them that git did not get past.
+_SEARCH_LIMIT_S: Final = 5.0
+
+# The longest file `.git`, as git has it.
+MAX_LINK_BYTES: Final = 1024 * 1024
 
 # A name for commits of ours; git refuses to make one without.
 _IDENTITY: Final = {
@@ -137,6 +148,12 @@ class Git:
 
     def run(self, *args: str | bytes | Path, stdin: bytes = b"", config: Sequence[str] = ()) -> bytes:
         """Run a command and return what it prints. Raises `GitError`."""
+        return self.run_with_warnings(*args, stdin=stdin, config=config)[0]
+
+    def run_with_warnings(
+        self, *args: str | bytes | Path, stdin: bytes = b"", config: Sequence[str] = ()
+    ) -> tuple[bytes, bytes]:
+        """Run a command and return what it prints, and what it complains about. Raises `GitError`."""
         try:
             process = self._start(args, config)
             with process, self._abort.guarding(process):
@@ -153,7 +170,7 @@ class Git:
             stderr = _text(stderr_bytes).strip()
             last = stderr.splitlines()[-1] if stderr else f"exit code {process.returncode}"
             raise GitError(f"git {_text(args[0])} failed: {last}", stderr=stderr, exit_code=process.returncode)
-        return stdout
+        return stdout, stderr_bytes
 
     def _start(self, args: Sequence[str | bytes | Path], config: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -258,14 +275,40 @@ def find_repository(folder: Path) -> tuple[Path, Path] | None:
 
 def _linked_repository(marker: Path) -> Path | None:
     """Return the common repository of a linked work tree, or the repository of a submodule."""
+    git_dir = linked_git_dir(marker)
+    if git_dir is None:
+        return None
+    line = read_small(git_dir / "commondir", MAX_LINK_BYTES)
+    return git_dir if line is None else _resolved(git_dir, line)
+
+
+def linked_git_dir(marker: Path) -> Path | None:
+    """Return the folder that a file `.git` names."""
+    line = read_small(marker, MAX_LINK_BYTES)
+    if line is None or not line.startswith(b"gitdir:"):
+        return None
+    return _resolved(marker.parent, line.removeprefix(b"gitdir:"))
+
+
+def _resolved(folder: Path, line: bytes) -> Path | None:
     try:
-        line = marker.read_bytes().strip()
-        if not line.startswith(b"gitdir:"):
-            return None
-        git_dir = (marker.parent / os.fsdecode(line.removeprefix(b"gitdir:").strip())).resolve()
-        common = git_dir / "commondir"
-        return (git_dir / os.fsdecode(common.read_bytes().strip())).resolve() if common.is_file() else git_dir
-    except OSError:
+        return (folder / os.fsdecode(line.strip())).resolve()
+    except (OSError, ValueError, RuntimeError):  # a zero byte, or a circle of links
+        return None
+
+
+def read_small(path: Path, max_bytes: int) -> bytes | None:
+    """Return the content of a regular file that the workspace may have planted; None where it is none, or larger.
+
+    Reading a FIFO would wait, and reading a device might never end.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+                return None
+            return file.read(max_bytes)
+    except (OSError, ValueError):
         return None
 
 
@@ -287,6 +330,32 @@ def user_excludes_file() -> Path | None:
     config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = Path(chosen) if chosen else Path(config_home, "git", "ignore")
     return path if path.is_absolute() and path.is_file() else None
+
+
+def unreadable_lists(work_tree: Path) -> list[bytes]:
+    """Return the files that git reads in a folder of the workspace and cannot get past, as far as there is time."""
+    found = []
+    end = time.monotonic() + _SEARCH_LIMIT_S
+    for parent, folders, names in os.walk(os.fsencode(work_tree)):
+        if time.monotonic() > end:
+            break
+        folders[:] = [name for name in folders if name != b".git"]
+        for name in names:
+            path = os.path.join(parent, name)
+            if os.fsdecode(name) in LIST_NAMES and is_unreadable_list(path):
+                found.append(os.path.relpath(path, os.fsencode(work_tree)))
+    return found
+
+
+def is_unreadable_list(path: bytes) -> bool:
+    """Return whether git would wait for ever, or very long, when it reads this; it follows no link."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size > MAX_LIST_BYTES
+    return not stat.S_ISDIR(status.st_mode) and not stat.S_ISLNK(status.st_mode)
 
 
 def _text(value: str | bytes | Path) -> str:

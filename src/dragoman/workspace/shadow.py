@@ -19,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import time
@@ -32,7 +33,20 @@ import msgspec
 from dragoman.errors import CheckpointError
 from dragoman.fileio import PRIVATE, atomic_write
 from dragoman.protocol.checkpoints import SkippedPath
-from dragoman.workspace.git import ATTRIBUTES, Abort, Git, GitError, find_repository, user_excludes_file
+from dragoman.workspace.git import (
+    ATTRIBUTES,
+    LIST_NAMES,
+    MAX_LIST_BYTES,
+    Abort,
+    Git,
+    GitError,
+    find_repository,
+    is_unreadable_list,
+    linked_git_dir,
+    read_small,
+    unreadable_lists,
+    user_excludes_file,
+)
 from dragoman.workspace.restore import FileChange, FileVersion, FolderWriter
 
 FOLDER_NAME: Final = "checkpoints"
@@ -54,7 +68,12 @@ MAX_SKIPPED: Final = 1000
 LOCK_POLL_S: Final = 0.02
 
 # In what git says when the repository cannot be written.
-_WRITE_FAILURES: Final = ("unable to write", "insufficient permission", "No space left")
+_FULL_DISK: Final = ("No space left", "Out of diskspace")
+_WRITE_FAILURES: Final = ("unable to write", "write error", "insufficient permission", *_FULL_DISK)
+
+
+# The same, of a folder that it cannot list; it goes on with the others. A very long message is cut off.
+_UNREADABLE_FOLDER: Final = re.compile(rb"^warning: could not open directory '(.*?)(?:': ([^'\n]*))?$", re.MULTILINE)
 
 
 class Snapshot(NamedTuple):
@@ -92,6 +111,7 @@ class ShadowRepository:
         self._timeout_s = timeout_s
         self._work_tree: Path | None = None
         self._excludes_file: Path | None = None
+        self._lists: list[bytes] = []  # lists of ignored files and of attributes that git may not get past
         self._user_index: tuple[int, int, int] | None = None  # the state of the user's index that was looked at
 
     @contextmanager
@@ -105,9 +125,16 @@ class ShadowRepository:
             try:
                 _lock(lock, deadline if waits else 0.0)
                 yield self._prepare(lock, deadline)
+            except GitError:
+                self._remove_temporary_objects()  # git leaves them where it fails, and perhaps the disk is full of them
+                raise
             finally:
                 os.close(lock)
         except GitError as error:
+            if self._work_tree is not None and (error.exit_code is None or error.exit_code < 0):  # it was ended
+                self._lists += unreadable_lists(self._work_tree)
+            if any(failure in error.stderr for failure in _FULL_DISK):
+                raise CheckpointError(f"{self.folder}: the disk of {self.path} is full") from error
             raise CheckpointError(f"{self.folder}: {error}", guidance=error.guidance) from error
         except OSError as error:
             raise CheckpointError(f"{self.folder}: {error.strerror or error}") from error
@@ -128,9 +155,9 @@ class ShadowRepository:
 
     def snapshot(self, git: Git) -> Snapshot:
         """Bring the index, and so the newest tree, up to date with the files."""
+        self._check_lists()
         self._write_excludes()
-        head, staged, removed, changed = self._status(git)
-        skipped: list[SkippedPath] = []
+        head, staged, removed, changed, skipped = self._status(git)
         wanted: list[bytes] = []
         new_bytes = 0
         for path in [*changed, *self._tracked_though_ignored(git)]:
@@ -218,23 +245,32 @@ class ShadowRepository:
 
     # -- the files as they are
 
-    def _status(self, git: Git) -> tuple[str, bool, list[bytes], list[bytes]]:
-        """Return the newest commit, whether the index has changes already, the files that are gone, and the new or
-        changed ones."""
+    def _check_lists(self) -> None:
+        """Refuse a list of ignored files or of attributes that git would not get past."""
+        for name in [*map(os.fsencode, LIST_NAMES), *self._lists]:
+            if is_unreadable_list(os.path.join(os.fsencode(self.work_tree), name)):
+                raise CheckpointError(
+                    f"{path_text(name)} in {self.work_tree} is no regular file, or very large: git cannot read it",
+                    guidance="Remove it.",
+                )
+
+    def _status(self, git: Git) -> tuple[str, bool, list[bytes], list[bytes], list[SkippedPath]]:
+        """Return the newest commit, whether the index has changes already, the files that are gone, the new or changed
+        ones, and the folders that cannot be read."""
         command = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames")
         scope = ("--", self.scope) if self.scope else ()
         index = git.git_dir / "index"
         if not index.exists() and self._head_path.exists():
             git.run("read-tree", "HEAD")  # it was lost; the newest tree has all of it
         try:
-            output = git.run(*command, *scope)
+            output, warnings = git.run_with_warnings(*command, *scope)
         except GitError as error:
             if "index" not in error.stderr:
                 raise
             index.unlink(missing_ok=True)  # it is broken
             if self._head_path.exists():
                 git.run("read-tree", "HEAD")
-            output = git.run(*command, *scope)
+            output, warnings = git.run_with_warnings(*command, *scope)
         head, staged, removed, changed = "", False, [], []
         for line in output.split(b"\0")[:-1]:
             match line[:2]:
@@ -250,22 +286,24 @@ class ShadowRepository:
                         removed.append(path)
                     elif state[1:] != b".":
                         changed.append(path)
-        return head, staged, removed, changed
+        skipped = [
+            SkippedPath(path=path_text(found[1].rstrip(b"/")), reason=path_text(found[2] or b"File name too long"))
+            for found in _UNREADABLE_FOLDER.finditer(warnings)
+        ]
+        return head, staged, removed, changed, skipped
 
     def _tracked_though_ignored(self, git: Git) -> list[bytes]:
         """Return the files that the user's repository tracks and its lists ignore: git finds changes there, too."""
         repository = find_repository(self.work_tree)
         if repository is None or repository[0] != self.work_tree:
             return []
-        index = repository[1] / "index"
-        marker = self.work_tree / ".git"
-        if marker.is_file():  # a linked work tree has an index of its own
-            with suppress(OSError):
-                line = marker.read_bytes().strip().removeprefix(b"gitdir:").strip()
-                index = self.work_tree / os.fsdecode(line) / "index"
+        # A linked work tree has an index of its own.
+        index = (linked_git_dir(self.work_tree / ".git") or repository[1]) / "index"
         try:
             status = index.stat()
         except OSError:
+            return []
+        if not stat.S_ISREG(status.st_mode):
             return []
         state = (status.st_ino, status.st_size, status.st_mtime_ns)
         if state == self._user_index:
@@ -372,11 +410,23 @@ class ShadowRepository:
         if self._work_tree is None:
             self._excludes_file = user_excludes_file()
         self._work_tree = work_tree
-        for stale in ("index.lock", "HEAD.lock", "packed-refs.lock"):
-            (git_dir / stale).unlink(missing_ok=True)  # of a process of git that was killed: nobody else is at work
+        # Of a process of git that was killed: nobody else is at work.
+        stale = [path for name in ("index.lock", "HEAD.lock", "packed-refs.lock") if (path := git_dir / name).exists()]
+        for path in stale:
+            path.unlink()
+        if stale:
+            self._remove_temporary_objects()
         git = Git(git_dir, work_tree, lock=lock, deadline=deadline, abort=self.abort)
         git.excludes_file = self._excludes_file
         return git
+
+    def _remove_temporary_objects(self) -> None:
+        for folder, folders, names in os.walk(self.path / "git" / "objects"):
+            for name in names:
+                if name.startswith("tmp_"):
+                    (Path(folder) / name).unlink(missing_ok=True)
+            for name in [name for name in folders if name.startswith("tmp_objdir-")]:
+                shutil.rmtree(Path(folder) / name, ignore_errors=True)
 
     def _find_work_tree(self, deadline: float) -> Path:
         """Return the root of the trees: that of the user's repository, whose lists of ignored files count from there.
@@ -404,9 +454,7 @@ class ShadowRepository:
         """Write the list of ignored files that belongs to no folder: that of the user's repository, and our own."""
         lines = b""
         if (repository := find_repository(self.work_tree)) is not None and repository[0] == self.work_tree:
-            listed = repository[1] / "info" / "exclude"
-            with suppress(OSError):
-                lines = listed.read_bytes() + b"\n" if listed.is_file() else b""  # reading a FIFO would never end
+            lines = (read_small(repository[1] / "info" / "exclude", MAX_LIST_BYTES) or b"") + b"\n"
         lines += b".dragoman-" + b"[0-9a-f]" * 16 + b"\n"  # files that are being written
         home = Path(os.path.realpath(self._home))
         if home.is_relative_to(self.work_tree) and home != self.work_tree:
@@ -469,8 +517,7 @@ def _ref(tree: str) -> str:
 
 
 def _reason(error: GitError) -> str:
-    line = error.stderr.splitlines()[0]
-    return line.removeprefix("error: ").removeprefix("fatal: ")
+    return error.stderr.splitlines()[0].rpartition(": ")[2]  # what is before it names the file
 
 
 def _escape(path: bytes) -> bytes:
