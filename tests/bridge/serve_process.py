@@ -23,7 +23,8 @@ TIMEOUT_S = 40.0
 
 def environ(home: Path, **more: str) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("DRAGOMAN_", "JOURNAL_"))}
-    return {**ours, "DRAGOMAN_HOME": str(home), "DRAGOMAN_DEMO_PACE": "0", "NO_BROWSER": "1", **more}
+    own = {"DRAGOMAN_HOME": str(home), "DRAGOMAN_DEMO_PACE": "0", "DRAGOMAN_CHECKPOINTS": "off", "NO_BROWSER": "1"}
+    return {**ours, **own, **more}
 
 
 async def dragoman(home: Path, *arguments: str) -> tuple[int, str, str]:

@@ -14,11 +14,14 @@ import pytest
 from dragoman.errors import CheckpointError, InputError, SessionBusy
 from dragoman.hub.hub import Hub
 from dragoman.hub.workspace_history import WorkspaceHistory
+from dragoman.protocol import requests
 from dragoman.protocol.checkpoints import RunRef
 from dragoman.record.events import CheckpointFailed, RunCompleted, WorkspaceRewound
+from dragoman.session.options import SessionConfig
+from dragoman.session.run_checkpoints import RunCheckpoints
 from dragoman.session.session import Session
 from dragoman.testing.clock import ManualClock
-from dragoman.testing.memory import config, runtime_of, session_of
+from dragoman.testing.memory import TIMEOUT_S, config, runtime_of, session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.workspace import Workspace, git, shadow
 from dragoman.workspace.checkpoint_store import CheckpointStore
@@ -92,6 +95,28 @@ async def test_what_a_program_changes_after_a_run_is_not_in_it(new_hub: NewHub, 
             if isinstance(event, RunCompleted):
                 (folder / "mine").write_text("mine\n")
         assert [file.path for file in (await session.diff()).files] == ["a"]
+
+
+async def test_a_client_that_knows_the_end_of_a_run_is_not_refused_for_its_checkpoint(
+    new_hub: NewHub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, go_on, end_run = asyncio.Event(), asyncio.Event(), RunCheckpoints.end_run
+
+    async def slow_end(checkpoints: RunCheckpoints, run_id: str) -> bool:
+        taken.set()
+        await go_on.wait()
+        return await end_run(checkpoints, run_id)
+
+    monkeypatch.setattr(RunCheckpoints, "end_run", slow_end)
+    async with asyncio.timeout(TIMEOUT_S), new_hub() as hub:
+        owned = await hub.start_session("demo", SessionConfig(workspace=Workspace(folder)))
+        prompt = requests.SessionPrompt(session_id=owned.id, text="hello", when="refuse")
+        first = await hub.command(prompt)
+        await taken.wait()
+        assert [run.status for run in (await hub.journal.rows(owned.id)).runs if run.id == first.run_id] == ["success"]
+        second = asyncio.create_task(hub.command(prompt))
+        go_on.set()
+        assert (await second).how == "started"
 
 
 async def test_a_run_can_be_rewound_and_the_rewind_undone(new_hub: NewHub, folder: Path) -> None:

@@ -365,6 +365,8 @@ class OwnedSession:
         session = self._open_session()
         if session.failure is not None:
             raise session.failure
+        if queued.prompt.when == "refuse":
+            await session.finish_ended_run()  # its client knows the end already, and takes the session for idle
         async with self._beginning:
             if session.active is None and (self.queue.paused or not self.queue):
                 return await self._begin(queued)

@@ -272,6 +272,11 @@ class RunQueue:
         """Return whether the agent has ended the run, and only commands of it are still to end."""
         return self._finishing is not None and self._finishing[0] is run
 
+    async def finished(self) -> None:
+        """Wait until a run that the agent has ended is over: its commands end, and its checkpoint is taken."""
+        if self._finishing is not None:
+            await asyncio.wait([self._finishing[1]])
+
     def _on_run_ended(self, row: rows.Run) -> None:
         run = self._dispatcher.active
         if run is None or run.id != row.id:

@@ -210,6 +210,10 @@ class Session:
         self._run_queue.add(run, blocks)
         return run
 
+    async def finish_ended_run(self) -> None:
+        """Wait until a run that the agent has ended no longer keeps the session busy."""
+        await self._run_queue.finished()
+
     def begin(self, prompt: Input, *, run_id: str | None = None, skills: tuple[str, ...] = ()) -> Run:
         """Begin a run now, under an id that the caller may choose. `SessionBusy` where another one is active."""
         self.check_open()
