@@ -207,7 +207,7 @@ def test_what_git_could_not_complete_does_not_stay_on_the_disk(
 def test_a_rewind_that_cannot_be_taken_back_as_a_whole_says_so_and_can_be_undone(
     store: CheckpointStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a disk that is full: the second file cannot be written, and then not the first one again."""
+    """A disk that is full: the second file cannot be written, and then not the first one again."""
     (folder / "b").write_text("b\n")
     entry = LogEntry(at=1.0, session_id="s", run_id="run", moment="before", tree="")
     _, (target,) = store.take([entry])
