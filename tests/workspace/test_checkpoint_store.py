@@ -406,6 +406,27 @@ def test_a_rewind_keeps_modes_that_git_does_not_know(store: CheckpointStore, fol
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
+def test_a_private_file_that_was_deleted_is_private_again(store: CheckpointStore, folder: Path) -> None:
+    modes = {b"secret": 0o600, b"tool": 0o700, b"shared": 0o664, b"usual": 0o644, b"odd\xff": 0o640}
+    paths = {folder / os.fsdecode(name): mode for name, mode in modes.items()}
+    for path, mode in paths.items():
+        path.write_text("content")
+        path.chmod(mode)
+    target = take(store)
+    for path in paths:
+        path.unlink()
+    take(store)
+    rewind(store, target)
+    assert {path: stat.S_IMODE(path.stat().st_mode) for path in paths} == paths
+    # A mode is that of the content that was recorded last.
+    (folder / "secret").chmod(0o644)
+    (folder / "secret").write_text("public now")
+    public = take(store)
+    (folder / "secret").unlink()
+    rewind(store, public)
+    assert stat.S_IMODE((folder / "secret").stat().st_mode) == 0o644
+
+
 def test_an_ignored_file_that_a_rewind_overwrites_is_recorded_first(store: CheckpointStore, folder: Path) -> None:
     (folder / "a.log").write_text("recorded")
     target = take(store)

@@ -268,7 +268,9 @@ class CheckpointStore:
             writer.complete([change.inverse() for change in changes] if is_inverse else changes, blobs.read)
 
     def _writer(self, entry: LogEntry) -> FolderWriter:
-        return FolderWriter(self.repository.work_tree, f".dragoman-{entry.operation}", keep=self.repository.scope)
+        repository = self.repository
+        temporary = f".dragoman-{entry.operation}"
+        return FolderWriter(repository.work_tree, temporary, keep=repository.scope, modes=repository.file_modes())
 
     # -- the log
 

@@ -46,13 +46,14 @@ def replace_file(
     data: bytes,
     *,
     is_executable: bool | None = None,
+    new_mode: int | None = None,
     temporary: str | None = None,
     sync: bool = True,
 ) -> None:
     """Write the file of this name in a folder (a descriptor), whether it exists or not. Raises `OSError`.
 
-    `is_executable` sets or clears the executable bits, which otherwise stay as they are. `temporary` and `sync` are
-    those of `replacing`.
+    `is_executable` sets or clears the executable bits, which otherwise stay as they are. `new_mode` is the mode of a
+    file that does not exist. `temporary` and `sync` are those of `replacing`.
     """
     try:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -61,7 +62,7 @@ def replace_file(
     if old is not None and not stat.S_ISREG(old.st_mode):
         old = None  # a link has no mode to copy
     # Readable only by its owner until the mode is copied: a private file must not become readable.
-    mode = 0o600 if old is not None else 0o777 if is_executable else 0o666
+    mode = 0o600 if old is not None or new_mode is not None else 0o777 if is_executable else 0o666
     with replacing(name, mode=mode, dir_fd=folder, temporary=temporary, sync=sync) as file:
         file.write(data)
         if old is not None:
@@ -71,6 +72,8 @@ def replace_file(
             if is_executable is not None and is_executable != bool(old.st_mode & stat.S_IXUSR):
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 os.fchmod(file.fileno(), mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111)
+        elif new_mode is not None:
+            os.fchmod(file.fileno(), new_mode)
 
 
 def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:

@@ -1,6 +1,7 @@
 """`FolderWriter`: bring files back to earlier versions, by names that lead through no link.
 
-A version is what git keeps of a file: its content, its executable bit, or the target of a link. A file is replaced only
+A version is what git keeps of a file: its content, its executable bit, or the target of a link. `FileModes` keeps the
+rest of the mode, so that a private file that was deleted is private again. A file is replaced only
 if it still is what the caller expects; whoever changed it meanwhile keeps the change. Promised: no file is ever half
 written, and nothing outside the folder is read or written, whatever is swapped for a link meanwhile.
 
@@ -13,13 +14,17 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+import msgspec
+
 from dragoman.errors import DragomanError
+from dragoman.fileio import atomic_write
 from dragoman.workspace.paths import replace_file
 
 REGULAR: Final = 0o100644
@@ -76,15 +81,68 @@ def object_id_of(size: int, chunks: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
+class FileModes:
+    """Modes that git does not keep, such as that of a private file, by path: those as of the last recorded content.
+
+    They are in a file of their own, without the modes that every new file gets here.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def note(self, seen: Mapping[bytes, int]) -> None:
+        """Note the modes of files that are recorded now."""
+        modes = self._read()
+        before = dict(modes)
+        usual = {mode & ~_umask() for mode in (0o666, 0o777)}
+        for path, mode in seen.items():
+            if mode in usual:
+                modes.pop(_key(path), None)
+            else:
+                modes[_key(path)] = mode
+        if modes != before:
+            atomic_write(self._file, msgspec.json.encode(modes), sync=False)
+
+    def of(self, path: bytes, *, is_executable: bool) -> int | None:
+        """Return the mode of a file that is gone; None where it was a usual one."""
+        mode = self._known.get(_key(path))
+        if mode is None:
+            return None
+        return mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        return self._read()
+
+    def _read(self) -> dict[str, int]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, int])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+
+def _key(path: bytes) -> str:
+    return path.decode("latin-1")  # each byte a character: JSON cannot hold every name
+
+
+def _umask() -> int:
+    """Return the umask. To ask the system, it would have to be changed for all threads for a moment."""
+    with suppress(OSError, StopIteration), open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        return int(next(line for line in status if line.startswith("Umask:")).split()[1], 8)
+    return 0o022
+
+
 class FolderWriter:
     """Writes below `root`, which contains no link. `temporary` is the name of files that are being written.
 
-    `keep` is a folder below the root, or the root: it is not removed when its last file is.
+    `keep` is a folder below the root, or the root: it is not removed when its last file is. `modes` are those of files
+    that are created again.
     """
 
-    def __init__(self, root: Path, temporary: str, *, keep: bytes = b"") -> None:
+    def __init__(self, root: Path, temporary: str, *, keep: bytes = b"", modes: FileModes | None = None) -> None:
         self._temporary = temporary
         self._keep = keep
+        self._modes = modes
         self._names: list[bytes] = []  # of the folders that are open, below the root
         self._folders = [os.open(root, _FOLDER_FLAGS)]
 
@@ -194,7 +252,16 @@ class FolderWriter:
         name = os.fsdecode(os.path.basename(path))
         if version.mode != SYMLINK:
             is_executable = version.mode == EXECUTABLE
-            replace_file(folder, name, data, is_executable=is_executable, temporary=self._temporary, sync=False)
+            mode = self._modes.of(path, is_executable=is_executable) if self._modes is not None else None
+            replace_file(
+                folder,
+                name,
+                data,
+                is_executable=is_executable,
+                new_mode=mode,
+                temporary=self._temporary,
+                sync=False,
+            )
             return
         os.symlink(data, os.fsencode(self._temporary), dir_fd=folder)
         try:

@@ -47,7 +47,7 @@ from dragoman.workspace.git import (
     unreadable_lists,
     user_excludes_file,
 )
-from dragoman.workspace.restore import FileChange, FileVersion, FolderWriter
+from dragoman.workspace.restore import FileChange, FileModes, FileVersion, FolderWriter
 
 FOLDER_NAME: Final = "checkpoints"
 
@@ -151,6 +151,10 @@ class ShadowRepository:
         relative = os.fsencode(self.folder.relative_to(self.work_tree))
         return b"" if relative == b"." else relative
 
+    def file_modes(self) -> FileModes:
+        """Return the modes of recorded files that git does not keep."""
+        return FileModes(self.path / "modes.json")
+
     # -- trees
 
     def snapshot(self, git: Git) -> Snapshot:
@@ -160,13 +164,17 @@ class ShadowRepository:
         head, staged, removed, changed, skipped = self._status(git)
         wanted: list[bytes] = []
         new_bytes = 0
+        modes: dict[bytes, int] = {}
         for path in [*changed, *self._tracked_though_ignored(git)]:
-            size, reason = self._judge(path)
+            status, reason = self._judge(path)
             if reason is not None:
                 skipped.append(SkippedPath(path=path_text(path.rstrip(b"/")), reason=reason))
-            else:
-                new_bytes += size
-                wanted.append(path)
+                continue
+            wanted.append(path)
+            if status is not None:
+                new_bytes += status.st_size
+                if stat.S_ISREG(status.st_mode):
+                    modes[path] = status.st_mode & 0o777
         if len(wanted) > MAX_NEW_FILES or new_bytes > MAX_NEW_BYTES:
             raise CheckpointError(
                 f"{self.folder} has {len(wanted):,} new files with {new_bytes / 1024**3:.1f} GiB, too much for a"
@@ -174,6 +182,8 @@ class ShadowRepository:
                 guidance="Open the session in a smaller folder, list what is not to be kept in .gitignore, or switch"
                 " checkpoints off.",
             )
+        if modes:
+            self.file_modes().note(modes)
         if removed:  # first: a folder may be a file now, or a link
             listed = b"".join(path + b"\0" for path in removed)
             git.run("update-index", "--force-remove", "-z", "--stdin", stdin=listed)
@@ -318,19 +328,19 @@ class ShadowRepository:
         known = set(git.run("ls-files", "-z", "--cached").split(b"\0")) if paths else set()
         return self._files_among(path for path in paths if path not in known)
 
-    def _judge(self, path: bytes) -> tuple[int, str | None]:
-        """Return the size of a file, and why it is skipped, if it is."""
+    def _judge(self, path: bytes) -> tuple[os.stat_result | None, str | None]:
+        """Return the status of a file, and why it is skipped, if it is."""
         if path.endswith(b"/"):
-            return 0, "a nested repository"
+            return None, "a nested repository"
         if any(name.lower() == b".git" for name in path.split(b"/")):
-            return 0, "git stores no file of this name"
+            return None, "git stores no file of this name"
         try:
             status = os.lstat(os.path.join(os.fsencode(self.work_tree), path))
         except OSError:
-            return 0, None  # gone meanwhile: git takes note
+            return None, None  # gone meanwhile: git takes note
         if stat.S_ISREG(status.st_mode) and status.st_size > self._max_file_bytes:
-            return 0, f"larger than {self._max_file_bytes / 1024**2:g} MiB"
-        return status.st_size, None
+            return status, f"larger than {self._max_file_bytes / 1024**2:g} MiB"
+        return status, None
 
     def _files_among(self, paths: Iterable[bytes]) -> list[bytes]:
         """Return the paths at which there is a file or a link now."""
