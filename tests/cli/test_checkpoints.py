@@ -58,6 +58,17 @@ def test_json_has_the_hunks(edited: Cli) -> None:
     assert diff["files"][0]["is_claimed"]
 
 
+def test_json_is_one_object_with_all_files_and_lines(edited: Cli) -> None:
+    (edited.workspace / "long").write_text("".join(f"{number}\n" for number in range(6000)))
+    for number in range(250):
+        (edited.workspace / f"file-{number}").write_text("1\n")
+    assert edited("run", "--resume", "-", "hello").code == 0
+    diff = json.loads(edited("diff", "--since-start", "--json").out)
+    assert (diff["count"], len(diff["files"]), diff.get("next_offset")) == (252, 252, None)
+    assert sum(len(hunk["lines"]) for file in diff["files"] for hunk in file["hunks"]) == 6000 + 250 + 3
+    assert len(edited("diff", "--since-start", "--stat").out.splitlines()) == 252
+
+
 def test_a_folder_without_a_session_is_an_error(edited: Cli, tmp_path: Path) -> None:
     process = edited.start("diff", cwd=tmp_path)
     _, err = process.communicate(timeout=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -72,29 +72,19 @@ async def diff(session: str | None, run: str | None, since_start: bool, stat: bo
     async with open_readonly() as journal:
         row = _find(await journal.sessions(), session)
         history = await WorkspaceHistory.of(journal, settings, row.id)
+        difference = await history.diff(run, since_start=since_start, is_whole=as_json or stat)
         if as_json:
-            pages = [page async for page in _pages(history, run, since_start)]
-            print_json(pages if len(pages) > 1 else pages[0])
+            print_json(difference)
             return
-        first = await history.diff(run, since_start=since_start)
         if stat:
-            pages = [page async for page in _pages(history, run, since_start)]
-            show_paged(_stat_line(file) for page in pages for file in page.files)
+            show_paged(_stat_line(file) for file in difference.files)
         elif os.isatty(STDOUT):
             show_paged(_patch_lines(await history.patch(run, since_start=since_start, is_exact=False)))
         else:
             sys.stdout.buffer.write(await history.patch(run, since_start=since_start))
             sys.stdout.buffer.flush()
-        number = history.number_of(first.run_id)
-    _print_summary(first, row, number)
-
-
-async def _pages(history: WorkspaceHistory, run: str | None, since_start: bool) -> AsyncIterator[WorkspaceDiff]:
-    offset: int | None = 0
-    while offset is not None:
-        page = await history.diff(run, since_start=since_start, offset=offset)
-        yield page
-        offset = page.next_offset
+        number = history.number_of(difference.run_id)
+    _print_summary(difference, row, number)
 
 
 def _find(sessions: Iterable[Session], session: str | None) -> Session:

@@ -62,11 +62,14 @@ class WorkspaceHistory:
         path: str | None = None,
         offset: int = 0,
         first_line: int = 0,
+        is_whole: bool = False,
     ) -> WorkspaceDiff:
-        """Compare as `Session.diff` does."""
+        """Compare as `Session.diff` does; with `is_whole`, everything in one answer."""
         run_id = self._run_id(run, since_start)
         claims = claimed_paths(self._rows.tool_calls, self._rows.file_calls, run_id)
-        return await self._checkpoints.diff(run_id, path=path, offset=offset, first_line=first_line, claims=claims)
+        return await self._checkpoints.diff(
+            run_id, path=path, offset=offset, first_line=first_line, is_whole=is_whole, claims=claims
+        )
 
     async def patch(self, run: str | int | None = None, *, since_start: bool = False, is_exact: bool = True) -> bytes:
         """Return the whole difference in the form that `git apply` reads; without `is_exact`, for people."""

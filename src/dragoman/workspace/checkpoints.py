@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -217,12 +218,14 @@ class SessionCheckpoints:
         offset: int = 0,
         first_line: int = 0,
         max_lines: int = tree_diff.MAX_LINES,
+        is_whole: bool = False,
         claims: Iterable[str] = (),
     ) -> WorkspaceDiff:
         """Compare the files before and after a run; without a run, since the session was opened.
 
         A run that has not ended, or whose end was not recorded, is compared with the next checkpoint, or with the files
-        as they are. `path`: only this file, from `first_line` on. `claims`: paths that the agent reported.
+        as they are. `path`: only this file, from `first_line` on. `is_whole`: everything in one answer. `claims`: paths
+        that the agent reported.
         """
         claimed = {self._shown(claim) for claim in claims}
         wanted_path = None if path is None else self._shown(path)
@@ -239,7 +242,8 @@ class SessionCheckpoints:
             if wanted_path is not None:
                 listed = [(trees, [each for each in files if each.diff.path == wanted_path]) for trees, files in listed]
             every = [file.diff for _, files in listed for file in files]
-            shown = _read_page(listed, offset, first_line, max_lines)
+            limits = _Limits(sys.maxsize, sys.maxsize, sys.maxsize) if is_whole else _Limits(MAX_FILES, max_lines)
+            shown = _read_page(listed, offset, first_line, limits)
             end = offset + len(shown)
             skipped = [*self._skipped(before), *(self._skipped(after) if after is not None else ())]
             return WorkspaceDiff(
@@ -448,20 +452,36 @@ class _Trees(msgspec.Struct, frozen=True):
     scope: bytes
 
 
+class _Limits(msgspec.Struct, frozen=True):
+    """The limits of one answer."""
+
+    files: int
+    lines: int
+    file_lines: int = tree_diff.MAX_FILE_LINES
+
+
 def _read_page(
-    listed: Sequence[tuple[_Trees, Sequence[ListedFile]]], offset: int, first_line: int, max_lines: int
+    listed: Sequence[tuple[_Trees, Sequence[ListedFile]]], offset: int, first_line: int, limits: _Limits
 ) -> list[ComparedFile]:
     """Return the files from `offset` on with their lines, as many as fit."""
     shown: list[ComparedFile] = []
     before = 0  # files of the folders that came before
-    room = max_lines
+    room = limits.lines
     for trees, files in listed:
-        part = files[max(0, offset - before) : max(0, offset - before) + MAX_FILES - len(shown)]
+        part = files[max(0, offset - before) : max(0, offset - before) + limits.files - len(shown)]
         before += len(files)
         if not part or before <= offset:
             continue
         skipped = first_line if not shown else 0
-        diffs = tree_diff.read_lines(trees.git, trees.old, trees.new, part, first_line=skipped, max_lines=room)
+        diffs = tree_diff.read_lines(
+            trees.git,
+            trees.old,
+            trees.new,
+            part,
+            first_line=skipped,
+            max_file_lines=limits.file_lines,
+            max_lines=room,
+        )
         shown += diffs
         room -= sum(len(hunk.lines) for diff in diffs for hunk in diff.hunks)
         if len(diffs) < len(part) or room <= 0:
