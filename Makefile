@@ -69,10 +69,11 @@ torture: install built browser  ## attack everything, for less than an hour, and
 	$(MAKE) --no-print-directory --keep-going torture-commands torture-server torture-page torture-faults; \
 		status=$$?; $(MAKE) --no-print-directory torture-table && exit $$status
 
-torture-commands: install  ## command lines, rules, files and races
+torture-commands: install  ## command lines, rules, files, races and the sandbox
 	$(TORTURE) DRAGOMAN_LINES=1000000 $(BIN)/pytest -n 2 --dist worksteal tests/host/test_canary.py
 	$(TORTURE) $(BIN)/pytest -n 2 tests/host/test_attack_lines.py tests/host/test_escapes.py tests/host/test_guards.py \
-		tests/host/test_hostile.py tests/cli/test_escapes.py tests/test_page_packages.py
+		tests/host/test_hostile.py tests/cli/test_escapes.py tests/test_page_packages.py \
+		tests/workspace/test_sandbox_attacks.py
 
 torture-server: install  ## the server and its clients, secrets, the tool server
 	$(TORTURE) DRAGOMAN_FUZZ=100 DRAGOMAN_CONNECTIONS=400 $(BIN)/pytest -n 2 tests/bridge/test_attacks.py \

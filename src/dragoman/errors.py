@@ -8,7 +8,8 @@ DragomanError
 │   ├── CommandNotFound      no such program (ENOENT, exit 127); carries the install line
 │   ├── CommandNotExecutable the file exists but cannot be run (EACCES, exit 126, ENOEXEC)
 │   ├── ExitedAtStart        it ran and ended before the handshake; carries its last stderr lines
-│   └── StartTimeout         it runs, but did not answer `initialize` in time                       transient
+│   ├── StartTimeout         it runs, but did not answer `initialize` in time                       transient
+│   └── SandboxUnavailable   a sandbox was asked for, and cannot be had here
 ├── ProtocolError            a message breaks the Agent Client Protocol                             protocol
 │   ├── UnsupportedVersion   the agent uses a protocol version that we do not support
 │   ├── InvalidFrame         a response without a required field, or a line over the limit
@@ -144,6 +145,10 @@ class StartTimeout(StartError):
     default_guidance = (
         "A first start may download packages: raise start_timeout (--start-timeout), or run the command once by hand."
     )
+
+
+class SandboxUnavailable(StartError):
+    """A sandbox was asked for, and this machine cannot have it: nothing was started."""
 
 
 class ProtocolError(DragomanError):

@@ -285,6 +285,24 @@ class SessionFailure(Model, frozen=True, kw_only=True):
     install: str | None = None  # the command that installs what is missing
 
 
+SandboxMechanism: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
+
+
+class SandboxReport(Model, frozen=True, kw_only=True):
+    """The confinement of an agent by a sandbox, and what it leaves open: each item is a phrase for people.
+
+    `network`: `open`, `off`, or `hosts`, of which only the listed ones can be reached.
+    """
+
+    mechanism: SandboxMechanism
+    version: str = ""
+    network: Literal["open", "off", "hosts"] = "open"
+    hosts: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    confined: tuple[str, ...] = ()
+    not_confined: tuple[str, ...] = ()
+
+
 class AgentCapabilities(Model, frozen=True, kw_only=True):
     """The capabilities, name and version that the session's agent announced; all False while it is not connected."""
 
@@ -306,6 +324,7 @@ class AgentCapabilities(Model, frozen=True, kw_only=True):
     protocol_version: int = 0
     agent_name: str | None = None
     agent_version: str | None = None
+    sandbox: SandboxReport | None = None  # what confines the agent; None without a sandbox
 
 
 class QueuedPrompt(Model, frozen=True, kw_only=True):

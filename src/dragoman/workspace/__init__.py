@@ -3,6 +3,9 @@
 folders  `Workspace`: these folders, and the check that a path is inside them
 paths    the safe lookup of a path; `PinnedPath`, a path whose folder is held open; the replacement of a file
 listing  the files of a folder, to choose from
+sandbox  the confinement of an agent and its commands by the kernel: `sandbox_policy` (data and reports),
+         `sandbox_paths` (which files), `sandbox_git` (of git), `sandbox_network` (the proxy), `_sandbox_main`
+         (the launcher)
 
 checkpoints       the workspace of a session before and after its runs, over all its folders; comparing and rewinding
 checkpoint_store  the checkpoints of one folder
