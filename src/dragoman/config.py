@@ -12,7 +12,8 @@ work without the settings, such as those that correct them, go on: they are told
 
 The tables `[agents.NAME]`, `[[policy]]`, `[guards]` and `[watch]` are passed on as they are; `agents/preset.py`,
 `host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them. `folders` lists the
-folders in which a client of the server with the scope `prompt` may open sessions.
+folders in which a client of the server with the scope `prompt` may open sessions; `sandbox_read` and `sandbox_write`
+those that a sandbox leaves open.
 """
 
 from __future__ import annotations
@@ -31,9 +32,13 @@ from dragoman.document import Document, KeyPath, Table, kind, nearest, read_docu
 from dragoman.errors import ConfigError
 
 Access: TypeAlias = Literal["read-only", "ask", "edit-inside", "full"]
+SandboxChoice: TypeAlias = Literal["off", "auto", "bubblewrap", "landlock", "seatbelt"]
+NetworkChoice: TypeAlias = bool | Literal["hosts"]
 
 ACCESS: Final = ("read-only", "ask", "edit-inside", "full")
+SANDBOX: Final = ("off", "auto", "bubblewrap", "landlock", "seatbelt")
 ACCESS_ALIASES: Final = {"low": "read-only", "medium": "edit-inside", "high": "full"}
+FOLDER_LISTS: Final = ("folders", "sandbox_read", "sandbox_write")
 PREFIX: Final = "DRAGOMAN_"
 HOME_VARIABLE: Final = "DRAGOMAN_HOME"
 FILE_NAME: Final = "config.toml"
@@ -101,6 +106,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     # A text before each prompt. Off unless someone sets it: it costs tokens, and is no part of what the user types.
     custom_instructions: str | None = None
     skill_states: dict[str, SkillState] = {}
+    # Whether agents are started in a sandbox, and by what.
+    sandbox: SandboxChoice = "off"
+    # The network in a sandbox, where a session does not say: open, off, or the hosts that rules allow.
+    sandbox_network: NetworkChoice = True
+    # Further folders that a sandbox may read, or read and write.
+    sandbox_read: tuple[Path, ...] = ()
+    sandbox_write: tuple[Path, ...] = ()
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
     guards: Table = {}
@@ -175,7 +187,7 @@ def load(
     policy: Table | list[Table] = {}
     guards: Table = {}
     watch: Table = {}
-    folders: tuple[Path, ...] = ()
+    folders: dict[str, tuple[Path, ...]] = {}
     skill_states: dict[str, SkillState] = {}
     with _reporting(on_error):
         document = read_document(folder / FILE_NAME)
@@ -191,12 +203,12 @@ def load(
                     guards = _table(top / key, key, value)
                 elif key == "watch":
                     watch = _table(top / key, key, value)
-                elif key == "folders":
-                    folders = _folders(top / key, value, environ)
+                elif key in FOLDER_LISTS:
+                    folders[key] = _folders(top / key, key, value, environ)
                 elif key in SETTINGS:
                     values[key] = _read_setting(top / key, key, value, "Correct it: dragoman config edit")
                 else:
-                    raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", "folders"))
+                    raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", *FOLDER_LISTS))
     page_file = folder / SETTINGS_FILE
     page_settings = page
     if page_settings is None:
@@ -232,12 +244,11 @@ def load(
         policy=policy,
         guards=guards,
         watch=watch,
-        folders=folders,
         skill_states=skill_states,
         document=document,
         sources=sources,
     )
-    return msgspec.structs.replace(defaults, **values)
+    return msgspec.structs.replace(defaults, **folders, **values)
 
 
 @contextmanager
@@ -287,18 +298,18 @@ def _table(path: KeyPath, name: str, value: object) -> Table:
     return value
 
 
-def _folders(path: KeyPath, value: object, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def _folders(path: KeyPath, name: str, value: object, environ: Mapping[str, str]) -> tuple[Path, ...]:
     expected = 'a list of absolute paths, such as ["~/projects"]'
     if not isinstance(value, list):
-        raise path.wrong("folders", kind(value), expected)
+        raise path.wrong(name, kind(value), expected)
     folders = []
     for index, text in enumerate(value):
         if not isinstance(text, str):
-            raise (path / index).wrong("folders", kind(text), expected)
+            raise (path / index).wrong(name, kind(text), expected)
         in_home = text == "~" or text.startswith("~/")
         folder = Path(environ.get("HOME") or Path.home(), text[2:]) if in_home else Path(text)
         if not folder.is_absolute():
-            raise (path / index).wrong("folders", show(text), expected)
+            raise (path / index).wrong(name, show(text), expected)
         folders.append(folder)
     return tuple(folders)
 
@@ -353,6 +364,18 @@ def read_access(value: object) -> Access:
     if name not in ACCESS:
         raise ValueError(f"not an access: {value}")
     return name
+
+
+def read_sandbox(value: object) -> SandboxChoice:
+    """Read one of `SANDBOX`, or a switch. Raises `ValueError` for anything else."""
+    if value in SANDBOX:
+        return value
+    return "auto" if _switch(value) else "off"
+
+
+def read_network(value: object) -> NetworkChoice:
+    """Read on, off or hosts. Raises `ValueError` for anything else."""
+    return "hosts" if value == "hosts" else _switch(value)
 
 
 def _limit(value: object) -> float:
@@ -428,6 +451,8 @@ SETTINGS: Final[dict[str, Setting]] = {
     "access": Setting(
         read_access, "read-only (low), ask, edit-inside (medium) or full (high)", (*ACCESS, *ACCESS_ALIASES)
     ),
+    "sandbox": Setting(read_sandbox, "off, auto (or on), bubblewrap, landlock or seatbelt", (*SANDBOX, "on")),
+    "sandbox_network": Setting(read_network, "on, off or hosts", ("on", "off", "hosts")),
     "start_timeout": _LIMIT,
     "request_timeout": _LIMIT,
     "cancel_timeout": _GRACE,

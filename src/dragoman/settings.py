@@ -19,6 +19,8 @@ from dragoman.fileio import LockedJsonFile
 DESCRIPTIONS: Final = {
     "agent": "Agent of a new session.",
     "access": "What a new session may do without asking.",
+    "sandbox": "Sandbox in which the kernel confines an agent: off, auto, or a mechanism.",
+    "sandbox_network": "Network in a sandbox: on, off, or the hosts that rules allow.",
     "start_timeout": "Time limit for starting an agent.",
     "request_timeout": "Time limit for an agent's answer to a request.",
     "cancel_timeout": "Time that an agent has to stop after a cancel.",

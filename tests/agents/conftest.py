@@ -127,7 +127,7 @@ class Stage:
         self.links: list[AgentLink] = []
         self.lines: list[bytes] = []
         self.more_env: dict[str, str] = {}
-        self.offers: dict[str, bool] = {}  # of the spec, in place of the preset's
+        self.offers: dict[str, Any] = {}  # of the spec, in place of the preset's
         self.server = server
         self.programs = programs
         self._path = path_without(HIDDEN_PROGRAMS, folder / "programs", os.environ["PATH"])

@@ -334,6 +334,16 @@ async def test_prompt_does_nothing_in_a_session_that_an_admin_has_set_free(serve
 
 
 @pytest.mark.attempts("scopes")
+async def test_prompt_chooses_no_other_sandbox_than_the_configured_one(
+    server: RealServer, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_SANDBOX", "landlock")
+    async with server.client("prompt") as user:
+        for sandbox in (False, "off", True, "bubblewrap"):
+            assert "sandbox" in await forbidden(user, "session.open", cwd=str(work), sandbox=sandbox)
+
+
+@pytest.mark.attempts("scopes")
 async def test_an_agent_that_leaves_its_mode_by_itself_gets_no_more_prompts(server: RealServer, work: Path) -> None:
     async with server.client("prompt") as user:
         session_id = await opened(user, work)

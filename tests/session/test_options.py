@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 import pytest
@@ -35,6 +35,8 @@ NAMES = SessionSettings.__struct_fields__
 SAMPLES: dict[Any, Any] = {
     str | None: "value",
     bool | None: True,
+    bool | Literal["hosts"] | None: "hosts",
+    bool | str | None: "landlock",
     dict[str, str | bool]: {"verbose": True},
     tuple[str, ...] | None: ("value",),
 }
@@ -84,7 +86,7 @@ def test_a_resumed_session_leaves_to_the_agent_what_the_agent_stores(tmp_path: P
 
 WRONG = [
     ({"model": 3}, "model is 3; expected str | None"),
-    ({"network": "yes"}, "network is 'yes'; expected bool | None"),
+    ({"network": "yes"}, "network is 'yes'; expected bool | 'hosts' | None"),
     ({"options": {"verbose": 3}}, "options is {'verbose': 3}; expected dict[str, str | bool]"),
     ({"options": ["verbose"]}, "options is ['verbose']; expected dict[str, str | bool]"),
     ({"system_prompt": b"Be brief."}, "system_prompt is b'Be brief.'; expected str | None"),

@@ -32,6 +32,10 @@ said:
     tool_names = { title = ["{server}: {tool}"] }   # how its permission requests name the tool of an MCP server: the
                                           #   forms by field of the tool call, `_meta` included ("_meta.toolName")
     tool_kinds = { write = "edit" }       # the kinds of its own tools, by name, where it asks without a kind
+    sandbox = { state = ["~/.my-agent/"], hosts = ["api.example.com", "$MY_AGENT_URL"], env = { TMP = "{tmp}" } }
+                                          # in a sandbox: its own files and folders (with a slash at the end), which it
+                                          #   may write; the hosts of its model, reachable with the network off; and
+                                          #   variables, such as one that turns off a sandbox of its own
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
 Changing `command` alone drops the preset's `alternatives`: who names a program wants that one, not a download.
@@ -56,6 +60,7 @@ from dragoman.config import Config, OnError
 from dragoman.document import Document, KeyPath, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile
+from dragoman.workspace.sandbox_policy import SandboxNeeds
 
 SECRETS_FILE: Final = "secrets"
 
@@ -154,6 +159,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     asks_in: dict[str, tuple[str, ...]] = {}
     tool_names: dict[str, tuple[str, ...]] = {}
     tool_kinds: dict[str, ToolKindName] = {}
+    sandbox: SandboxNeeds = SandboxNeeds()
     quirks: tuple[Quirk, ...] = ()
 
     @property
@@ -404,6 +410,15 @@ def _table(place: KeyPath, value: object, known: tuple[str, ...] = (), *, requir
     return value
 
 
+def _sandbox(place: KeyPath, value: object) -> SandboxNeeds:
+    table = _table(place, value, ("state", "hosts", "env"))
+    return SandboxNeeds(
+        state=_texts(place / "state", table.get("state", [])),
+        hosts=_texts(place / "hosts", table.get("hosts", [])),
+        env=_env(place / "env", table.get("env", {})),
+    )
+
+
 def _expanded(word: str) -> str:
     # Only as a whole word: braces are common in arguments that carry JSON.
     return (sys.executable or "python3") if word == "{python}" else word
@@ -432,5 +447,6 @@ _FIELDS: Final[dict[str, Callable[[KeyPath, object], object]]] = {
     "tool_kinds": _tool_kinds,
     "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
     "asks_in": lambda place, value: {key: _texts(place / key, item) for key, item in _table(place, value).items()},
+    "sandbox": lambda place, value: _sandbox(place, value),
     "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),
 }

@@ -15,7 +15,7 @@ from dragoman.errors import InputError
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.hub.local import default_journal
-from dragoman.session.client import Agent, LocalClient, limits_of
+from dragoman.session.client import Agent, LocalClient, limits_of, spec_for_session
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.link import launch
@@ -88,8 +88,7 @@ class BackendAdapter:
         settings = load()
         spec = LocalClient(config=settings, env=self._env).spec_of(self._agent)
         spec = msgspec.structs.replace(
-            spec,
-            cwd=spec.cwd or config.workspace.cwd,
+            spec_for_session(spec, config, settings),
             read_files=spec.read_files or files is not None,
             write_files=spec.write_files or files is not None,
             terminals=spec.terminals or terminals is not None,

@@ -246,6 +246,8 @@ class Attempt:
                 if tools:
                     server = self._server = _server()(tools, state=plan.state, on_call=self._on_call, name=SERVER)
                     await stack.enter_async_context(server)
+                    for port in server.ports:
+                        await runtime.open_port(port)
                     servers = (*servers, server.for_agent(http=self._over_http(runtime)))
                 config = msgspec.structs.replace(plan.config, mcp_servers=servers, on_event=self._on_event)
                 session = self._session = await runtime.open_session(config)

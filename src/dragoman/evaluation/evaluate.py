@@ -28,7 +28,7 @@ from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.local import default_journal
 from dragoman.protocol.requests import SessionSettings
-from dragoman.session.client import Agent, client_from_options, limits_of
+from dragoman.session.client import Agent, client_from_options, limits_of, spec_for_session
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import (
     OnEvent,
@@ -217,8 +217,7 @@ def _spec_of(agent: Evaluated, config: SessionConfig, settings: Config, options:
     if isinstance(agent, AgentRuntime):
         return agent.spec
     spec = client_from_options(settings, options, None).spec_of(agent)
-    if spec.cwd is None:
-        spec = msgspec.structs.replace(spec, cwd=config.workspace.cwd)
+    spec = spec_for_session(spec, config, settings)
     prepare = options.get("prepare")
     return prepare(spec) if prepare is not None else spec
 

@@ -241,6 +241,11 @@ class ToolServer:
             await self._mcp.run(reading, writing, self._mcp.create_initialization_options())
             tasks.cancel_scope.cancel()
 
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The ports of loopback on which it listens: for HTTP, and for shims."""
+        return self._open_ports()
+
     def _open_ports(self) -> tuple[int, int]:
         if self._ports is None:
             raise InputError("the tool server is not open", guidance="Use it in a block: async with ToolServer(…) as …")

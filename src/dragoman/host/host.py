@@ -36,6 +36,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request, RequestId
 from dragoman.workspace import OutsideWorkspace, Workspace
+from dragoman.workspace.sandbox_policy import CommandWrapper
 
 T = TypeVar("T", bound=msgspec.Struct)
 Serve: TypeAlias = Callable[[Request], Awaitable[object]]
@@ -61,7 +62,7 @@ class Host:
     `first_title` returns the title with which it was first reported.
 
     A `file_handler` or `terminal_handler` does the work in place of our own. With `keep_terminals` commands outlive a
-    run that was cancelled.
+    run that was cancelled. Commands are started in the `sandbox`, where there is one.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Host:
         terminal_handler: TerminalHandler | None = None,
         keep_terminals: bool = False,
         tools: AgentTools = UNKNOWN_TOOLS,
+        sandbox: CommandWrapper | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._workspace = workspace
@@ -110,7 +112,7 @@ class Host:
             if file_handler is None
             else HandledFiles(file_handler, workspace)
         )
-        self._own_terminals = Terminals(on_exit=lambda terminal: note(terminal.summary()))
+        self._own_terminals = Terminals(sandbox=sandbox, on_exit=lambda terminal: note(terminal.summary()))
         self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
         self._request_ids: set[RequestId] = set()  # by the agent's id: until they are answered

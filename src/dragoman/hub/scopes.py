@@ -94,6 +94,8 @@ def session_reason(stored: StoredSettings, folders: Iterable[Path], config: Conf
         return f"the session's access is {stored.access!r}, more than the configured {config.access!r}"
     if stored.network or stored.web_search:
         return "the session may use the network without asking"
+    if config.sandbox != "off" and stored.sandbox not in (None, config.sandbox):
+        return f"the session's sandbox is {stored.sandbox!r}, not the configured {config.sandbox!r}"
     home = _folded(os.path.realpath(config.home))
     for folder in map(_folded, folders):
         if home.is_relative_to(folder) or folder.is_relative_to(home):

@@ -185,8 +185,9 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
     options: dict[str, str | bool] = {}  # the agent's own config options, by id
     system_prompt: str | None = None
-    network: bool | None = None
+    network: bool | Literal["hosts"] | None = None
     web_search: bool | None = None
+    sandbox: bool | str | None = None  # "off", "auto", or a mechanism; None means as configured
     keep_terminals: bool | None = None  # a cancel leaves the commands that the agent started through Dragoman running
     checkpoints: bool | None = None  # the workspace is recorded before and after each run; None: as configured
     skills: tuple[str, ...] | None = None  # names of skills that go with each prompt in full; empty: no skills at all
@@ -201,8 +202,9 @@ class SettingOptions(TypedDict, total=False):
     reasoning_effort: str | None  # one of the agent's levels of reasoning
     options: Mapping[str, str | bool] | None  # the agent's own config options, by id
     system_prompt: str | None  # instructions that are added to the agent's system prompt
-    network: bool | None  # whether commands may use the network
+    network: bool | Literal["hosts"] | None  # whether the network may be used; "hosts": of a sandbox, by its rules
     web_search: bool | None  # whether the agent may search the web
+    sandbox: bool | str | None  # whether the kernel confines the agent; or "bubblewrap", "landlock" or "seatbelt"
     keep_terminals: bool | None  # whether commands that the agent started through Dragoman outlive a cancelled run
     checkpoints: bool | None  # whether the workspace is recorded before and after each run; by default as configured
     skills: Sequence[str] | None  # skills that go with each prompt in full; empty: none, not even those of the settings
@@ -213,9 +215,9 @@ class SettingOptions(TypedDict, total=False):
 class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=True, kw_only=True):
     """Open a session.
 
-    The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
-    which the agent may act without asking, for a system prompt that begins with a command of the agent, and for a
-    folder that no admin has opened or configured.
+    The scope `admin` is needed for more access than the configured one, for the network, for another sandbox than the
+    configured one, for a mode or an option with which the agent may act without asking, for a system prompt that begins
+    with a command of the agent, and for a folder that no admin has opened or configured.
     """
 
     agent: str | None = None  # the default agent where it is left out
@@ -227,8 +229,9 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     options: dict[str, str | bool] = {}
     reasoning_effort: str | None = None
     system_prompt: str | None = None
-    network: bool | None = None
+    network: bool | Literal["hosts"] | None = None
     web_search: bool | None = None
+    sandbox: bool | str | None = None  # "off", "auto", or a mechanism; as configured where it is left out
     keep_terminals: bool | None = None
     checkpoints: bool | None = None
     skills: tuple[str, ...] | None = None

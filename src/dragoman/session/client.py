@@ -6,15 +6,17 @@ Every session gets a process of its own, which ends with it, unless its agent is
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from msgspec.structs import replace
 
 from dragoman.agents.preset import load_preset
-from dragoman.config import PREFIX, Config, load
+from dragoman.config import PREFIX, Config, SandboxChoice, load
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import answer_later
 from dragoman.host.policy.rulebook import rule_sources
@@ -22,10 +24,13 @@ from dragoman.host.question.question import Question
 from dragoman.session.context import ContextSource
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
-from dragoman.session.options import ProcessOptions, SessionConfig
+from dragoman.session.options import ProcessOptions, SessionConfig, parse_sandbox
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.session.skills import find_folders
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, spec_of_preset
+from dragoman.workspace import Workspace
+from dragoman.workspace.sandbox_policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from dragoman.session.journal_client import JournalClient
@@ -300,12 +305,52 @@ class LocalClient:
         *,
         restart: bool = False,
     ) -> Session:
-        if spec.cwd is None:
-            spec = replace(spec, cwd=config.workspace.cwd)
+        spec = spec_for_session(spec, config, self._config)
         async with self._runtime_pool.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
             session = await open_it(runtime)
         self._sessions = [*(other for other in self._sessions if not other.closed), session]
         return session
+
+
+def sandbox_choice(value: bool | str | None, settings: Config) -> SandboxChoice:
+    """Return the sandbox for a session: the caller's choice, or the configured one."""
+    choice = parse_sandbox(value) or settings.sandbox
+    if choice == "auto" and settings.sandbox != "off":
+        return settings.sandbox  # the mechanism that is configured
+    return choice
+
+
+def spec_for_session(spec: AgentSpec, config: SessionConfig, settings: Config) -> AgentSpec:
+    """Return the spec of an agent for one session: started in its folder, and in the sandbox that it wants."""
+    if spec.cwd is None:
+        spec = replace(spec, cwd=config.workspace.cwd)
+    choice = sandbox_choice(config.sandbox, settings)
+    if spec.sandbox is not None or choice == "off":
+        return spec
+    network = settings.sandbox_network if config.network is None else config.network
+    needs = spec.sandbox_needs
+    rules = rule_sources(settings).read(config.workspace) if network == "hosts" else None
+    policy = SandboxPolicy(
+        mechanism=choice,
+        folders=config.workspace.folders,
+        state=needs.state,
+        read=(*map(str, settings.sandbox_read), *_skill_folders(config.workspace, settings)),
+        write=tuple(map(str, settings.sandbox_write)),
+        network=network is True,
+        hosts=(*needs.hosts, *(rules.allowed_hosts(config.rules) if rules is not None else ())),
+        env=needs.env,
+        programs=tuple(word for word in spec.command if word.startswith("/")),
+        hidden=settings.home,
+    )
+    return replace(spec, sandbox=policy)
+
+
+def _skill_folders(workspace: Workspace, settings: Config) -> list[str]:
+    """Return the user's own folders of skills: prompts name the files in them, for the agent to read."""
+    home = Path(os.path.expanduser("~"))
+    found = find_folders(settings.skills_folders, workspace, home)
+    own = [folder.path for folder in found if folder.place == "user"]
+    return [str(path) for path in own if not Path(os.path.realpath(home)).is_relative_to(path)]
 
 
 def check_agent(config: Config, agent: object) -> None:

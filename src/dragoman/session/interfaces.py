@@ -24,6 +24,7 @@ from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import Message, Request, Update
 from dragoman.workspace.checkpoints import CheckpointSettings
+from dragoman.workspace.sandbox_policy import CommandWrapper
 
 if TYPE_CHECKING:
     from dragoman.journal.recorder import ConnectionRecorder  # with a journal: loaded by those who have one
@@ -81,6 +82,8 @@ class Runtime(Protocol):
     def checkpoints(self) -> CheckpointSettings | None: ...
     @property
     def observer(self) -> FrameObserver | None: ...
+    @property
+    def sandbox(self) -> CommandWrapper | None: ...
     @property
     def reader_is_paused(self) -> bool: ...
     @property

@@ -9,6 +9,7 @@ the session again on a new runtime, by `load_session` or `resume_session`, where
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -128,6 +129,8 @@ async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], Non
     if spec.url is not None:
         return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
     command, env = await find_command(spec, agent_environment(os.environ, spec.env))
+    if spec.wrapper is not None:
+        command, env = await asyncio.to_thread(spec.wrapper.wrap, command, env)
     return await spawn(command, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from dragoman.config import Access, Config
+from dragoman.config import SANDBOX, Access, Config, SandboxChoice, read_sandbox
 from dragoman.errors import InputError
 from dragoman.host.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
@@ -71,6 +71,8 @@ def _check_setting(name: str, value: Any) -> object:
     match name:
         case "access":
             return parse_access(value)
+        case "sandbox":
+            return parse_sandbox(value)
         case "mcp_servers":
             if not isinstance(value, list | tuple):
                 raise InputError("mcp_servers must be a list of McpServerStdio, McpServerHttp or McpServerSse")
@@ -79,6 +81,16 @@ def _check_setting(name: str, value: Any) -> object:
             return None if value is None else check_skills(value)
         case _:
             return check_type(_SETTING_TYPES, name, value)
+
+
+def parse_sandbox(value: object) -> SandboxChoice | None:
+    """Return the sandbox that a caller chose; None where it is as configured."""
+    try:
+        return None if value is None else read_sandbox(value)
+    except ValueError:
+        raise InputError(
+            f"sandbox is {value!r}; expected True, False, or one of: {', '.join(SANDBOX)}",
+        ) from None
 
 
 def read_agent_value(name: str, value: str | bool | None) -> Any:

@@ -26,6 +26,7 @@ from dragoman.errors import (
     ProtocolError,
     RequestFailed,
     RequestTimeout,
+    SandboxUnavailable,
     SessionClosed,
     StartError,
     StartTimeout,
@@ -33,7 +34,7 @@ from dragoman.errors import (
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import Questions
-from dragoman.proc.environment import secret_variables
+from dragoman.proc.environment import agent_environment, secret_variables
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.record import notes
@@ -62,11 +63,13 @@ from dragoman.wire.connection import Call, RpcConnection, copy_error
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.workspace.checkpoints import CheckpointSettings
+from dragoman.workspace.sandbox_policy import CommandWrapper, loopback_port
 
 if TYPE_CHECKING:
     # With a journal: loaded by those who have one.
     from dragoman.journal.recorder import ConnectionRecorder
     from dragoman.session.journal_client import JournalClient
+    from dragoman.workspace.sandbox import Sandbox  # with a sandbox
 
 _T = TypeVar("_T")
 
@@ -118,6 +121,7 @@ class AgentRuntime:
         self._line_limit = line_limit
         self._launch = launch
         self._session_type = session_type
+        self._sandbox: Sandbox | None = None
         self._link: AgentLink | None = None
         self._connection: RpcConnection | None = None
         self._capabilities: Capabilities | None = None
@@ -153,7 +157,8 @@ class AgentRuntime:
         try:
             async with timeout(self.clock, self.limits.start_timeout):
                 secrets = secret_variables(self.spec.env) | self.spec.headers
-                self._link = await self._launch(self.spec, self.limits, self._on_stderr)
+                self._link = await self._launch(await self._confined_spec(), self.limits, self._on_stderr)
+                self._check_confined()
                 # An agent that crashes may print its environment, and its last lines are shown to every client.
                 self._link.stderr.hide(secret_variables(os.environ) | secrets)
                 if self._journal_client is not None:
@@ -178,6 +183,29 @@ class AgentRuntime:
             raise
         return self
 
+    async def _confined_spec(self) -> AgentSpec:
+        """Return the spec to launch: with a running sandbox, where one is wanted."""
+        policy = self.spec.sandbox
+        if policy is None:
+            return self.spec
+        if self.spec.url is not None:
+            raise SandboxUnavailable(
+                f"{self.spec.name} runs elsewhere, and cannot be confined by a sandbox of this machine",
+                guidance="Open the session without a sandbox, or start the agent here.",
+            )
+        from dragoman.workspace.sandbox import Sandbox  # most agents have none
+
+        env = agent_environment(os.environ, self.spec.env)
+        self._sandbox = await Sandbox.start(policy, env, on_refused=self._on_refused)
+        return msgspec.structs.replace(self.spec, wrapper=self._sandbox)
+
+    def _check_confined(self) -> None:
+        if self._sandbox is not None and not self._sandbox.is_used:
+            raise SandboxUnavailable(f"{self.spec.name} was started by a `launch` that knows no sandbox")
+
+    def _on_refused(self, address: str) -> None:
+        self.diagnostics.add(self.clock.time(), "sandbox", f"the sandbox refused a connection to {address}")
+
     async def _shake_hands(self, connection: RpcConnection) -> None:
         request = acp.InitializeRequest(
             protocol_version=LATEST_VERSION,
@@ -198,6 +226,8 @@ class AgentRuntime:
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)
+        if self._sandbox is not None:
+            self._capabilities = msgspec.structs.replace(self._capabilities, sandbox=self._sandbox.report())
         if self.recorder is not None:
             await self.recorder.record_handshake(raw)
         if self.spec.auth_method is not None:
@@ -343,6 +373,8 @@ class AgentRuntime:
                 await self._link.end(self.limits.close_timeout)
             if self._connection is not None:
                 await self._connection.close()
+            if self._sandbox is not None:
+                await self._sandbox.close()
 
     @property
     def closed(self) -> bool:
@@ -366,8 +398,38 @@ class AgentRuntime:
 
     # -- opening
 
+    @property
+    def sandbox(self) -> CommandWrapper | None:
+        """The sandbox in which the agent and its commands run."""
+        return self._sandbox
+
+    async def open_port(self, port: int) -> None:
+        """Let the agent reach a port of this machine's loopback, where its sandbox keeps it from the network."""
+        if self._sandbox is not None:
+            await self._sandbox.open_port(port)
+
+    async def _check_sandbox(self, config: SessionConfig) -> None:
+        """Refuse a session that wants more confinement than the agent was started with; open what it needs."""
+        if self._sandbox is None:
+            if config.sandbox not in (None, "off"):
+                raise SandboxUnavailable(
+                    f"{self.spec.name} was started without a sandbox, which this session wants",
+                    guidance="Open the session by open_session(), or start the agent with AgentSpec(sandbox=…).",
+                )
+            return
+        if not self._sandbox.contains(config.workspace.folders):
+            raise SandboxUnavailable(
+                f"{self.spec.name} runs in a sandbox for {self._sandbox.policy.folders[0]}, "
+                f"and cannot work in {config.workspace.cwd}",
+                guidance="Start another agent for that folder.",
+            )
+        for server in config.mcp_servers:
+            if server.url is not None and (port := loopback_port(server.url)) is not None:
+                await self._sandbox.open_port(port)
+
     async def _session(self, session_id: str, config: SessionConfig) -> Session:
         """Make a session that the agent does not know of yet."""
+        await self._check_sandbox(config)
         if self.recorder is None:
             return self._session_type(self, session_id, config)
         assert self._journal_client is not None

@@ -101,7 +101,7 @@ class Session:
             config.workspace,
             config.access,
             runtime.sources,
-            network=config.network,
+            network=config.network if isinstance(config.network, bool) else None,
             web_search=config.web_search,
             session=config.rules,
         )
@@ -125,6 +125,7 @@ class Session:
             terminal_handler=config.terminal_handler,
             keep_terminals=config.keep_terminals is True,
             tools=_tools_of(runtime.spec),
+            sandbox=runtime.sandbox,
         )
         self._dispatcher = SessionDispatcher(
             session_id,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
 from dragoman.errors import InputError
 from dragoman.proc.link import AgentLink
 from dragoman.wire.network import check_headers, parse_address
+from dragoman.workspace.sandbox_policy import CommandWrapper, SandboxNeeds, SandboxPolicy
 
 if TYPE_CHECKING:
     from dragoman.agents.preset import Preset
@@ -37,8 +39,16 @@ def check_type(types: Mapping[str, Any], name: str, value: object) -> Any:
     try:
         return msgspec.convert(value, field_type)
     except msgspec.ValidationError:
-        expected = field_type.__name__ if isinstance(field_type, type) else field_type
-        raise InputError(f"{name} is {value!r}; expected {expected}") from None
+        raise InputError(f"{name} is {value!r}; expected {_describe_type(field_type)}") from None
+
+
+def _describe_type(field_type: Any) -> str:
+    """Return a type as one writes it: `bool | 'hosts' | None`."""
+    if get_origin(field_type) is Literal:
+        return " | ".join(map(repr, get_args(field_type)))
+    if get_origin(field_type) in (Union, UnionType):
+        return " | ".join("None" if each is NoneType else _describe_type(each) for each in get_args(field_type))
+    return field_type.__name__ if isinstance(field_type, type) else str(field_type)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +93,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     embeds_by_path: bool = False  # shows its model the path of an embedded resource, and not the text
     tool_names: dict[str, tuple[str, ...]] = {}  # forms in which it names the tool of an MCP server, by field
     tool_kinds: dict[str, str] = {}  # kinds of its own tools, by name, where it asks without a kind
+    sandbox_needs: SandboxNeeds = SandboxNeeds()  # its state and its model's hosts, where it runs in a sandbox
+    sandbox: SandboxPolicy | None = None  # it is started in such a sandbox, or not at all
+    wrapper: CommandWrapper | None = None  # the running sandbox, for `launch`
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
@@ -148,4 +161,5 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         embeds_by_path=any(quirk.id == "embedded-file-by-path" for quirk in preset.quirks),
         tool_names=preset.tool_names,
         tool_kinds=dict(preset.tool_kinds),
+        sandbox_needs=preset.sandbox,
     )

@@ -171,6 +171,13 @@ class LoadedRules(msgspec.Struct, frozen=True):
             guards=self.guards,
         )
 
+    def allowed_hosts(self, session: Iterable[PolicyRule] = ()) -> tuple[str, ...]:
+        """Return the hosts that rules allow, for a sandbox: those that no rule also denies or asks about."""
+        rules = [*self.user, *self.workspace_file.rules, *self.remembered, *session]
+        others = {host for rule in rules if rule.answer != "allow" for host in rule.host}
+        allowed = [host for rule in rules if rule.answer == "allow" for host in rule.host]
+        return tuple(dict.fromkeys(host for host in allowed if host not in others))
+
 
 class RuleSources(msgspec.Struct, frozen=True):
     """The home folder, and the rules and guards in the user's settings; None for the built-in guards.

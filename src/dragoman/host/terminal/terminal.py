@@ -32,6 +32,7 @@ from dragoman.proc.pty import Pty, spawn_in
 from dragoman.proc.spawn import spawn
 from dragoman.record import notes
 from dragoman.wire.vocabulary import TerminalExitStatus
+from dragoman.workspace.sandbox_policy import CommandWrapper
 
 # Bytes: processing them takes 0.1 to 0.2 ms, which no session notices.
 BUDGET_BYTES: Final = 64 * 1024
@@ -266,6 +267,7 @@ async def start(
     limit: int,
     pty: Pty | None,
     rows: int,
+    sandbox: CommandWrapper | None = None,
     on_exit: Callable[[Terminal], None] | None = None,
 ) -> Terminal:
     """Start `argv`. On failure raise `InputError` or `StartError` and close `pty`.
@@ -274,9 +276,13 @@ async def start(
     the number of bytes of text to keep.
     """
     name = os.path.basename(argv[0])
+    if pty is not None:
+        env = terminal_environment(env, explicit)
+    if sandbox is not None:
+        argv, env = sandbox.wrap(argv, env)
     try:
         if pty is not None:
-            process = await spawn_in(pty, argv, cwd=cwd, env=terminal_environment(env, explicit), name=name)
+            process = await spawn_in(pty, argv, cwd=cwd, env=env, name=name)
         else:
             process = await spawn([*_LAUNCH, *argv], cwd=cwd, env=env, name=name)
     except BaseException:

@@ -27,6 +27,7 @@ from dragoman.host.terminal.terminal import Terminal, start
 from dragoman.proc.pty import DEFAULT_COLUMNS, DEFAULT_ROWS, MAX_CELLS, Pty
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
+from dragoman.workspace.sandbox_policy import CommandWrapper
 
 # Bytes, where the agent sets no limit: thousands of lines, more than a model reads, and few enough for many terminals.
 DEFAULT_OUTPUT_BYTES: Final = 1024 * 1024
@@ -53,7 +54,10 @@ class TerminalOptions(msgspec.Struct, frozen=True):
 
 
 class Terminals:
-    """The terminals of one session. `pty` is the default of the option; `on_exit` is called for every command."""
+    """The terminals of one session. `pty` is the default of the option; `on_exit` is called for every command.
+
+    Commands are started in the `sandbox`, where there is one.
+    """
 
     def __init__(
         self,
@@ -61,11 +65,13 @@ class Terminals:
         pty: bool = True,
         columns: int = DEFAULT_COLUMNS,
         rows: int = DEFAULT_ROWS,
+        sandbox: CommandWrapper | None = None,
         on_exit: Callable[[Terminal], None] | None = None,
     ) -> None:
         self._pty = pty
         self._columns = columns
         self._rows = rows
+        self._sandbox = sandbox
         self._on_exit = on_exit
         self._open: dict[str, Terminal] = {}
         self._released: dict[str, Terminal] = {}  # the oldest first
@@ -105,6 +111,7 @@ class Terminals:
                 limit=min(DEFAULT_OUTPUT_BYTES if limit is None else limit, MAX_OUTPUT_BYTES),
                 pty=self._new_pty(options, rows),
                 rows=rows,
+                sandbox=self._sandbox,
                 on_exit=self._on_exit,
             )
         except (InputError, StartError) as error:
