@@ -92,12 +92,25 @@ def _print(findings: Sequence[Finding], default: str) -> None:
         click.echo(("\n" if ready else "") + _bold("Not installed; to install them:"))
         _columns([_missing_row(finding, default) for finding in missing])
     click.echo("")
+    sandbox_text = f"Sandbox  {sandbox_state()}; see: dragoman sandbox"
     has_default = any(finding.preset.id == default for finding in findings)
     mark = "* is the default. " if has_default else ""
     change = "To change the default: dragoman config set agent NAME"
-    for text in (f'{mark}Use another with: dragoman run -a NAME "…"', change):
+    for text in (sandbox_text, f'{mark}Use another with: dragoman run -a NAME "…"', change):
         for line in textwrap.wrap(text, _terminal_columns()):
             click.echo(line)
+
+
+def sandbox_state() -> str:
+    """Return which sandbox agents can be run in here."""
+    from dragoman.errors import SandboxUnavailable
+    from dragoman.workspace.sandbox import this_machine
+    from dragoman.workspace.sandbox_policy import choose_mechanism
+
+    try:
+        return f"{choose_mechanism('auto', this_machine())} (dragoman run --sandbox)"
+    except SandboxUnavailable as error:
+        return f"none: {error}"
 
 
 def _ready_row(finding: Finding, default: str) -> Row:

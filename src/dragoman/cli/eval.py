@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO
 
 import click
 import msgspec
@@ -17,10 +17,11 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.command import NOT_REPORTED, note, print_error
 from dragoman.cli.exits import Interrupts
-from dragoman.cli.options import FILE, Number, parse_pair, split_command
+from dragoman.cli.options import FILE, Number, parse_pair, sandbox_options, split_command
 from dragoman.cli.progress import is_drawable, stderr_console
+from dragoman.cli.sandbox import sandbox_lines
 from dragoman.cli.text import columns, money, one_line, plain, truncate
-from dragoman.config import load
+from dragoman.config import Config, load
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
@@ -29,8 +30,10 @@ from dragoman.evaluation.response import PromptResponse, RetryPolicy
 from dragoman.evaluation.tool import load_tools, tools_of
 from dragoman.evaluation.types import shape_of
 from dragoman.host.policy.access import parse_access
-from dragoman.session.client import Agent, LocalClient
+from dragoman.protocol.models import SandboxReport
+from dragoman.session.client import Agent, LocalClient, sandbox_choice
 from dragoman.workspace import Workspace
+from dragoman.workspace.sandbox_policy import choose_mechanism, report_of
 
 EPILOG = """\b
 Examples:
@@ -38,6 +41,7 @@ Examples:
   dragoman eval -a claude -a gemini tasks.jsonl --schema answer.json -j 4
   dragoman eval -a opencode tasks.jsonl --tools catalogue:lookup --deadline 2m
   dragoman eval -a claude tasks.jsonl --budget cost_usd=0.5 --budget tool_calls=30
+  dragoman eval -a claude tasks.jsonl --access full --sandbox --network off
   dragoman eval -a demo tasks.jsonl --json | jq -r 'select(.status != "ok") | .task'
 
 \b
@@ -76,6 +80,7 @@ interruption, run the same command again: finished tasks are skipped."""
 @click.option("--redo-errors", is_flag=True, help="Run tasks that ended with an error again.")
 @click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
 @click.option("--access", metavar="LEVEL", default="read-only", help="What the agents may do. [default: read-only]")
+@sandbox_options
 @click.option("--model", metavar="MODEL", help="The agents' model.")
 @click.option("--max-rounds", metavar="N", type=Number(1), default=3, help="Maximum prompts per task. [default: 3]")
 @click.option("--attempts", metavar="N", type=Number(1), default=3, help="Attempts on transient errors. [default: 3]")
@@ -113,6 +118,8 @@ class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
     redo_errors: bool
     cwd: str | None
     access: str
+    sandbox: bool | None
+    network: bool | Literal["hosts"] | None
     model: str | None
     max_rounds: int
     attempts: int
@@ -127,6 +134,7 @@ class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
 class EvalPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The evaluation to run, checked as far as possible before an agent starts."""
 
+    sandbox: SandboxReport | None
     tasks: Sequence[Task]
     agents: dict[str, Agent]  # by the name that the outcomes have
     schema: dict[str, Any] | None
@@ -164,8 +172,10 @@ def prepare(options: EvalOptions) -> EvalPlan:
     schema = _schema(Path(options.schema)) if options.schema is not None else None
     Workspace(cwd)  # raises for a missing folder, as `parse_access` does for an unknown level, before a task fails
     parse_access(options.access)
+    sandbox = _sandbox(options, settings)
     tools = tools_of(tool for where in options.tools for tool in load_tools(where, folder=Path.cwd()))
     return EvalPlan(
+        sandbox=sandbox,
         tasks=read_tasks(tasks),
         agents=agents,
         schema=schema,
@@ -174,6 +184,8 @@ def prepare(options: EvalOptions) -> EvalPlan:
             "tools": list(tools.values()),
             "cwd": cwd,
             "access": options.access,
+            "sandbox": options.sandbox,
+            "network": options.network,
             "model": options.model,
             "max_rounds": options.max_rounds,
             "retry": RetryPolicy(attempts=options.attempts),
@@ -183,6 +195,18 @@ def prepare(options: EvalOptions) -> EvalPlan:
             "env": env,
         },
     )
+
+
+def _sandbox(options: EvalOptions, settings: Config) -> SandboxReport | None:
+    """Return what confines the agents; `SandboxUnavailable` where that cannot be had."""
+    choice = sandbox_choice(options.sandbox, settings)
+    if choice == "off":
+        return None
+    from dragoman.workspace.sandbox import this_machine
+
+    machine = this_machine()
+    network = settings.sandbox_network if options.network is None else options.network
+    return report_of(machine, choose_mechanism(choice, machine), network=network is True)
 
 
 def _schema(path: Path) -> dict[str, Any]:
@@ -210,6 +234,8 @@ def _budget(options: Sequence[str]) -> Budget | None:
 
 async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: TextIO) -> int:
     agents = list(plan.agents)
+    if plan.sandbox is not None and not options.quiet:
+        note(*sandbox_lines(plan.sandbox, None))
     view = progress(quiet=options.quiet, agents=len(agents))
 
     def ended(outcome: Outcome) -> None:

@@ -58,6 +58,7 @@ COMMANDS = {
     "login": ("dragoman.cli.login:login", "Log in to an agent."),
     "skills": ("dragoman.cli.skills:skills", "List, show, enable and disable skills."),
     "policy": ("dragoman.cli.policy:policy", "Test and list permission rules, revoke answers, trust rules."),
+    "sandbox": ("dragoman.cli.sandbox:sandbox", "Show what a sandbox can confine here; run a command in one."),
     "token": ("dragoman.cli.token:token", "Manage links and tokens for the server."),
     "mcp": ("dragoman.cli.mcp:mcp", "Serve Python functions as MCP tools."),
     "model-server": ("dragoman.cli.model_server:model_server", "Run a scripted model server, for tests of agents."),

@@ -95,10 +95,29 @@ def complete_session(context: click.Context, parameter: click.Parameter, typed: 
     return []
 
 
+def _read_network(context: click.Context, parameter: click.Parameter, value: str | None) -> str | bool | None:
+    return {"on": True, "off": False}.get(value or "", value)
+
+
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 start_timeout_option = click.option(
     "--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]"
+)
+_SANDBOX = (
+    click.option(
+        "--sandbox/--no-sandbox",
+        default=None,
+        help="Have the kernel confine the agent: it writes only in the workspace, and reads no secrets of yours. "
+        "[default: as configured, off]",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(["on", "off", "hosts"]),
+        callback=_read_network,
+        help="Whether the agent may use the network. With --sandbox it is enforced: off leaves the model's hosts, "
+        "hosts also those that rules allow.",
+    ),
 )
 _AGENT = (
     click.option(
@@ -124,6 +143,7 @@ _AGENT = (
     click.option("--mode", metavar="MODE", help="The agent's mode, such as plan."),
     click.option("--effort", "reasoning_effort", metavar="LEVEL", help="The agent's reasoning effort."),
     click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent; may be repeated."),
+    *_SANDBOX,
     click.option("--system-prompt", metavar="TEXT", help="System prompt for the agent."),
     click.option(
         "--instructions",
@@ -189,7 +209,16 @@ home_option = click.option("--home", metavar="DIR", help="The home folder. [defa
 
 def agent_options(command: F) -> F:
     """Add the options of commands that open a session."""
-    for option in reversed(_AGENT):  # the last one added comes first in the help
+    return _with_options(command, _AGENT)
+
+
+def sandbox_options(command: F) -> F:
+    """Add --sandbox and --network, which `agent_options` has already."""
+    return _with_options(command, _SANDBOX)
+
+
+def _with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):  # the last one added comes first in the help
         command = option(command)
     return command
 

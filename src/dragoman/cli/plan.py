@@ -31,7 +31,7 @@ from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
 from dragoman.protocol.requests import SessionSettings
 from dragoman.record.events import Event
-from dragoman.session.client import LocalClient, limits_of
+from dragoman.session.client import LocalClient, limits_of, spec_for_session
 from dragoman.session.context import ContextSource, SessionContext
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
@@ -157,10 +157,10 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
         spec = client.spec_of_handle(handle)
     else:
         spec = client.spec_of(_command(options) if options.agent_command is not None else None)
-    return RunPlan(
+    plan = RunPlan(
         options=options,
         settings=settings,
-        spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
+        spec=spec,
         workspace=workspace,
         access=parse_access(handle.access) if handle and options.access is None else settings.access,
         sources=rule_sources(settings),
@@ -170,6 +170,8 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
         handle=handle,
         save=save,
     )
+    config = plan.session_config(None, lambda event: None)
+    return msgspec.structs.replace(plan, spec=spec_for_session(spec, config, settings))
 
 
 def _parts(options: RunOptions) -> tuple[Part, ...]:

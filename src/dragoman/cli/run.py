@@ -36,6 +36,7 @@ from dragoman.cli.output import LOG_WIDTH, STDERR, STDIN, STDOUT, Outbox, Output
 from dragoman.cli.plan import AgentProcess, RunOptions, RunPlan, prepare, save_handle
 from dragoman.cli.progress import Spinner
 from dragoman.cli.render import Renderer
+from dragoman.cli.sandbox import sandbox_lines
 from dragoman.cli.screen import Follower, Screen, Span, markdown_stream
 from dragoman.cli.text import inert_json, plain, wrapped
 from dragoman.errors import DragomanError
@@ -54,6 +55,7 @@ Examples:
   dragoman run --agent-command "my-agent --acp" --deadline 5m "Tidy up"
   dragoman run -a claude --skill review "Look at the last commit"
   dragoman run -a claude --save talk.json "Read main.py"
+  dragoman run -a claude --sandbox --network off "Fix the failing test"
   dragoman run --resume talk.json "Now add a test for it"
 
 \b
@@ -226,6 +228,9 @@ class RunCommand:
             if session.policy_notice is not None:
                 notice, width = f"dragoman: {plain(session.policy_notice)}", terminal_width()
                 for line in wrapped(notice, width - 1) if width else [notice]:
+                    self._screen.line_soon((Span(line, "dim"),))
+            if (report := session.capabilities().sandbox) is not None and not plan.options.quiet:
+                for line in sandbox_lines(report, terminal_width()):
                     self._screen.line_soon((Span(line, "dim"),))
             stack.callback(self._closing)
             self._save(session)

@@ -47,6 +47,7 @@ from dragoman.cli.options import (
 from dragoman.cli.output import STDIN, STDOUT, OutputLost, is_dumb
 from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import FRAME_S, Spinner
+from dragoman.cli.sandbox import sandbox_lines
 from dragoman.cli.screen import Follower, Span
 from dragoman.cli.text import one_line, plain, wrapped
 from dragoman.errors import DragomanError, InputError
@@ -253,6 +254,8 @@ class ChatCommand:
             self._screen.explain(hint)
         if self.session.policy_notice is not None:
             self._screen.explain(plain(self.session.policy_notice))
+        if (report := self.session.capabilities().sandbox) is not None:
+            self._screen.explain(" ".join(sandbox_lines(report, None)))
         self._screen.remind(self.session.fold)
 
     async def _talk(self) -> None:
