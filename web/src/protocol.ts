@@ -524,6 +524,23 @@ export interface SessionFailure {
   install: string | null;
 }
 
+export type SandboxMechanism = "bubblewrap" | "landlock" | "seatbelt";
+
+/**
+ * The confinement of an agent by a sandbox, and what it leaves open: each item is a phrase for people.
+ *
+ * `network`: `open`, `off`, or `hosts`, of which only the listed ones can be reached.
+ */
+export interface SandboxReport {
+  mechanism: SandboxMechanism;
+  version: string;
+  network: "open" | "off" | "hosts";
+  hosts: readonly string[];
+  writable: readonly string[];
+  confined: readonly string[];
+  not_confined: readonly string[];
+}
+
 /** The capabilities, name and version that the session's agent announced; all False while it is not connected. */
 export interface AgentCapabilities {
   load: boolean;
@@ -544,6 +561,8 @@ export interface AgentCapabilities {
   protocol_version: number;
   agent_name: string | null;
   agent_version: string | null;
+  /** what confines the agent; None without a sandbox */
+  sandbox: SandboxReport | null;
 }
 
 /** A prompt in the session's queue. */
@@ -1422,9 +1441,9 @@ export type Attachment = AttachedFile | AttachedImage | AttachedAudio | Attached
 /**
  * Open a session.
  *
- * The scope `admin` is needed for more access than the configured one, for the network, for a mode or an option with
- * which the agent may act without asking, for a system prompt that begins with a command of the agent, and for a folder
- * that no admin has opened or configured.
+ * The scope `admin` is needed for more access than the configured one, for the network, for another sandbox than the
+ * configured one, for a mode or an option with which the agent may act without asking, for a system prompt that begins
+ * with a command of the agent, and for a folder that no admin has opened or configured.
  */
 export interface SessionOpen extends Request {
   type: "session.open";
@@ -1438,8 +1457,10 @@ export interface SessionOpen extends Request {
   options?: Readonly<Record<string, string | boolean>>;
   reasoning_effort?: string | null;
   system_prompt?: string | null;
-  network?: boolean | null;
+  network?: boolean | "hosts" | null;
   web_search?: boolean | null;
+  /** "off", "auto", or a mechanism; as configured where it is left out */
+  sandbox?: boolean | string | null;
   keep_terminals?: boolean | null;
   checkpoints?: boolean | null;
   skills?: readonly string[] | null;

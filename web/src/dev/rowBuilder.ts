@@ -105,6 +105,7 @@ export const LIVE: SessionState = {
     protocol_version: 1,
     agent_name: null,
     agent_version: null,
+    sandbox: null,
   },
 };
 

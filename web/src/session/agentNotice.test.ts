@@ -23,6 +23,7 @@ const ABLE = {
   protocol_version: 1,
   agent_name: null,
   agent_version: null,
+  sandbox: null,
 };
 const UNABLE = { ...ABLE, load: false, resume: false, fork: false };
 
