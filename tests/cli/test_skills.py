@@ -139,6 +139,9 @@ def test_custom_instructions_go_before_the_prompt_by_setting_and_by_option(skill
     skilled("config", "set", "custom_instructions", "Be brief.")
     skilled("run", "--no-skills", "hello")
     assert "Be brief." in prompts(skilled)[0]
+    # The session is still named by the user's words.
+    (session,) = json.loads(skilled("sessions", "list", "--json").out)
+    assert session["title"] == "hello"
     assert "custom instructions" in skilled("sessions", "show").out
     skilled("run", "--no-skills", "--instructions", "", "hello")
     assert "Be brief." not in prompts(skilled)[0]

@@ -576,6 +576,14 @@ def test_a_title_can_be_cleared_and_stays_when_not_named() -> None:
     assert tape.fold.title is None
 
 
+def test_a_title_made_of_custom_instructions_is_none() -> None:
+    tape = Tape()
+    tape.update("session_info_update", title=f"{notes.INSTRUCTIONS_HEADING[:25]}…")
+    assert tape.fold.title is None
+    tape.update("session_info_update", title="The user's parser")
+    assert tape.fold.title == "The user's parser"
+
+
 def test_sub_agents_are_updated_field_by_field() -> None:
     tape = Tape()
     tape.update("subagent_update", sessionId="sub", title="Finder")

@@ -15,12 +15,12 @@ from dragoman.errors import InputError
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.journal.sqlite import MemoryJournal
 from dragoman.record import events, notes
+from dragoman.record.notes import INSTRUCTIONS_HEADING
 from dragoman.record.rows import OmittedSkill, PromptContext, SentSkill
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.context import (
     FULL_HEADING,
     INDEX_HEADING,
-    INSTRUCTIONS_HEADING,
     ContextSource,
     PreparedPrompt,
     SessionContext,

@@ -213,7 +213,7 @@ class SessionFold:
 
     def _info(self, position: int, time: float, update: acp.SessionInfoUpdate) -> Sequence[Fact]:
         if update.title is not msgspec.UNSET:
-            self.title = update.title
+            self.title = None if _is_of_instructions(update.title) else update.title
         return (SettingsChanged("session_info_update"),)
 
     def _usage(self, position: int, time: float, update: acp.UsageUpdate) -> Sequence[Fact]:
@@ -423,6 +423,11 @@ _UPDATE_HANDLERS: Final[dict[type, Callable[[SessionFold, int, float, Any], Sequ
     acp.CompactionUpdate: SessionFold._compaction,
     acp.CompactionSummaryChunk: SessionFold._compaction_summary,
 }
+
+
+def _is_of_instructions(title: str | None) -> bool:
+    """Return whether an agent made the title of custom instructions, which go before the user's words."""
+    return title is not None and title.strip()[:20] == notes.INSTRUCTIONS_HEADING[:20]
 
 
 def _is_size_guessed(meta: dict[str, Any] | None) -> bool:

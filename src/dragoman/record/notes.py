@@ -26,6 +26,9 @@ MAX_DIFF_TEXT_BYTES: Final = 256 * 1024
 # The key in `_meta` of the blocks that Dragoman itself adds to a prompt: the others are the user's own.
 CONTEXT_MARK: Final = "dragoman.context"
 
+# The line before custom instructions, which go before the user's words.
+INSTRUCTIONS_HEADING: Final = "The user's instructions for every prompt:"
+
 
 class Prompt(msgspec.Struct, frozen=True, omit_defaults=True):
     """The user's own prompt, before prompt assembly added to it, and the run that it began.

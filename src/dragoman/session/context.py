@@ -23,7 +23,7 @@ from dragoman.document import nearest
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.policy.policy import Policy
 from dragoman.host.policy.rulebook import read_refusal, rule_sources
-from dragoman.record.notes import CONTEXT_MARK
+from dragoman.record.notes import CONTEXT_MARK, INSTRUCTIONS_HEADING
 from dragoman.record.rows import OmittedSkill, PromptContext, SentSkill
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.prompt import text_resource
@@ -49,7 +49,6 @@ MAX_INDEX_DESCRIPTION_CHARS: Final = 500
 # The part of the budget that the index may take; the rest is for skills in full.
 _INDEX_SHARE: Final = 0.5
 
-INSTRUCTIONS_HEADING: Final = "The user's instructions for every prompt:"
 INDEX_HEADING: Final = (
     "Skills are files with instructions for certain tasks. If one fits the task at hand, read its file first and"
     " follow it."

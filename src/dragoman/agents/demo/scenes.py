@@ -40,6 +40,7 @@ from dragoman.agents.demo.workspace_scenes import (
     run_scene,
 )
 from dragoman.errors import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
+from dragoman.record.notes import CONTEXT_MARK
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 
@@ -70,7 +71,8 @@ NOISE = (
 
 async def play_scene(run: PromptRun, blocks: tuple[acp.ContentBlock, ...]) -> acp.StopReason | None:
     """Play the scene that a prompt asks for; None is the stop reason `end_turn`."""
-    text = "\n".join(block.text for block in blocks if isinstance(block, acp.TextContent))
+    texts = [block for block in blocks if isinstance(block, acp.TextContent) and CONTEXT_MARK not in (block.meta or {})]
+    text = "\n".join(block.text for block in texts)
     intent = parse_prompt(text)
     run.input_words = len(text.split())
     if intent.name == "silent":
@@ -78,7 +80,7 @@ async def play_scene(run: PromptRun, blocks: tuple[acp.ContentBlock, ...]) -> ac
     if run.session.title is None:
         run.session.title = title_of(text)
         run.update(acp.SessionInfoUpdate(title=run.session.title, updated_at=timestamp(run.world.now())))
-    if attachments := [describe_attachment(block) for block in blocks if not isinstance(block, acp.TextContent)]:
+    if attachments := [describe_attachment(block) for block in blocks if block not in texts]:
         await run.say(f"You attached {', '.join(attachments)}.")
     request = REQUESTS_BY_NAME.get(intent.name)
     if request is None or request.group != "Break":
@@ -111,7 +113,7 @@ def describe_attachment(block: acp.ContentBlock) -> str:
                 return f"the file {resource.uri} ({len(resource.text):,} characters)"
             return f"the file {resource.uri} ({_base64_size(resource.blob or ''):,} bytes)"
         case acp.TextContent():
-            return "text"
+            return f"a text ({len(block.text):,} characters)"
 
 
 def _base64_size(text: str) -> int:
