@@ -28,6 +28,7 @@ from dragoman.workspace.checkpoint_store import CheckpointStore
 from dragoman.workspace.checkpoints import CheckpointSettings
 from dragoman.workspace.git import GitError
 from hub.journaled import journal_client_of
+from workspace.folder_state import run_git
 
 NewHub = Callable[[], Hub]
 Script = Callable[[Turn], Awaitable[object]]
@@ -290,6 +291,37 @@ async def test_all_folders_of_the_workspace_are_recorded(new_hub: NewHub, folder
         assert [file.hunks[0].lines for file in page.files] == [("+1",)]
         await session.rewind(await session.plan_rewind(1, before=True))
         assert not any((each / "a").exists() for each in (folder, folder / "inner", other))
+
+
+async def test_names_are_relative_to_a_folder_inside_a_repository(new_hub: NewHub, folder: Path) -> None:
+    run_git(folder, "init", "--quiet")
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "old").write_text("".join(f"{number}\n" for number in range(20)))
+    (folder / "outside").write_text("1\n")
+
+    async def script(turn: Turn) -> None:
+        (inner / "old").rename(inner / "new")
+        (inner / "a").write_text("a\n")
+        (folder / "outside").write_text("2\n")
+        await turn.say("done")
+
+    async with new_hub() as hub, opened(hub, script, inner) as session:
+        await session.run("go")
+        diff = await session.diff()
+        assert [(file.path, file.old_path) for file in diff.files] == [("a", None), ("new", "old")]
+        assert [file.path for file in (await session.diff(path="a")).files] == ["a"]
+        plan = await session.plan_rewind(1, before=True)
+        assert [(change.path, change.action) for change in plan.changes] == [
+            ("a", "delete"),
+            ("new", "delete"),
+            ("old", "create"),
+        ]
+        await session.rewind(plan)
+        assert sorted(path.name for path in inner.iterdir()) == ["old"]
+        assert (folder / "outside").read_text() == "2\n"
+        history = await WorkspaceHistory.of(hub.journal, hub._config, session.id)
+        assert b"diff --git a/a b/a\n" in await history.patch(1)
 
 
 async def test_a_long_difference_comes_in_pages(new_hub: NewHub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
