@@ -26,7 +26,8 @@ from typing import Any
 T: dict[str, Any] = json.loads(os.environ.get("TARGET", "{}"))
 """The target: home, outside (a folder), workspace, tree (a linked work tree), repository (its own), dragoman_home, pid
 (of a victim), secret, tcp, tcp6, udp (ports), unix, bus (paths), abstract (a name), shm (a file), segment (an id of
-System V), key (a name), terminal (a path), device (its numbers), setuid (a program)."""
+System V), key (a name), terminal (a path), device (its numbers), setuid (a program), namespaces (whether
+this user can make some)."""
 
 X86 = platform.machine() == "x86_64"
 TIMEOUT_S = 30
@@ -149,12 +150,14 @@ def swap_a_symbolic_link_in() -> None:
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        for _ in range(2000):
+        for _ in range(10_000):
             try:
                 with open("swapped/raced.txt", "w") as file:
                     file.write("x")
             except OSError:
                 pass
+            if os.path.exists(f"{T['outside']}/raced.txt"):
+                break
     finally:
         is_over.set()
         thread.join()
@@ -246,7 +249,19 @@ def read_the_environment_of_a_process() -> None:
     read(f"/proc/{T['pid']}/environ")
 
 
+def needs_tracing() -> None:
+    """The victim lets everybody trace it, as far as the kernel asks it."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = int(file.read())
+    except OSError:
+        return
+    if scope > 2 or (scope > 1 and os.geteuid() != 0):
+        raise CannotTry("the kernel keeps users from tracing")
+
+
 def read_the_memory_of_a_process() -> None:
+    needs_tracing()
     with open(f"/proc/{T['pid']}/maps") as maps:
         heap = next(line for line in maps if "[heap]" in line).split("-")[0]
     with open(f"/proc/{T['pid']}/mem", "rb", buffering=0) as memory:
@@ -256,6 +271,8 @@ def read_the_memory_of_a_process() -> None:
 
 
 def copy_the_memory_of_a_process() -> None:
+    needs_tracing()
+
     class Vector(ctypes.Structure):
         _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
@@ -267,6 +284,7 @@ def copy_the_memory_of_a_process() -> None:
 
 
 def trace_a_process() -> None:
+    needs_tracing()
     attach, detach = 16, 17
     check(libc.ptrace(attach, T["pid"], None, None))
     os.waitpid(T["pid"], 0)
@@ -274,6 +292,7 @@ def trace_a_process() -> None:
 
 
 def take_an_open_file_of_a_process() -> None:
+    needs_tracing()
     process = os.pidfd_open(T["pid"])
     taken = check(libc.syscall(438, process, T["fd"], 0))
     with open(taken, "rb") as file:
@@ -414,6 +433,8 @@ def send_to_an_abstract_socket_of_datagrams() -> None:
 
 
 def new_namespaces(*flags: int) -> None:
+    if not T["namespaces"]:
+        raise CannotTry("this user cannot make namespaces")
     user, group = os.geteuid(), os.getegid()
     new_user = 0x1000_0000
     if libc.unshare(new_user | sum(flags)) != 0:
@@ -709,7 +730,7 @@ def read_the_command_line_of_a_process() -> None:
 
 HELPERS = {
     *("check", "number", "needs_root", "holds", "read", "overwrite", "banner", "ask_by_udp", "new_namespaces"),
-    *("main", "attempt"),
+    *("needs_tracing", "main", "attempt"),
 }
 
 

@@ -30,6 +30,7 @@ SECRET = "the-secret-of-the-user-41b2"
 VICTIM = """
 import ctypes, os, signal, sys
 file = open("id_ed25519", "rb")
+ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # PR_SET_PTRACER: where the kernel asks, all may trace
 buffer = ctypes.create_string_buffer(b"in memory", 16)
 print(file.fileno(), ctypes.addressof(buffer), flush=True)
 sys.stdin.read()
@@ -150,6 +151,7 @@ class Target:
             "shm": self._shared_memory(),
             "terminal": self._terminal(),
             "device": self._device(),
+            "namespaces": this_machine().has_namespaces,
             "setuid": str(self.workspace / "id") if os.geteuid() == 0 else "",
             **self._victim(),
         }
