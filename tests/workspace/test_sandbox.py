@@ -330,6 +330,24 @@ def test_a_program_in_the_home_folder_does_not_open_what_lies_beside_it(place: P
     assert not any((place.home / ".local/share/agent").is_relative_to(path) for path in allowed.read)
 
 
+def test_tools_of_the_user_open_no_logins_to_an_agent_with_a_home_of_its_own(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".local/bin", ".local/share/agent", ".cargo/bin"):
+        (place.home / name).mkdir(parents=True)
+    temporary, own = tmp_path / "temporary", tmp_path / "own"
+    temporary.mkdir()
+    own.mkdir()
+    monkeypatch.setenv("HOME", str(place.home))
+    env = {"HOME": str(own), "PATH": f"{place.home}/.local/bin:{place.home}/.cargo/bin:{place.home}"}
+    allowed = allowed_paths(policy(place.workspace, "landlock", own, network=True), env, temporary)
+    assert {place.home / ".local/bin", place.home / ".cargo/bin"} <= set(allowed.read)
+    closed = [place.home, place.home / ".local/share/agent", place.home / ".cargo", place.home / ".ssh"]
+    assert not [path for path in closed if any(path.is_relative_to(folder) for folder in allowed.read)]
+    with pytest.raises(InputError, match="cannot be the workspace"):
+        allowed_paths(policy(place.home, "landlock", own, network=True), env, temporary)
+
+
 # -- git
 
 GIT = "git -c user.name=Ada -c user.email=ada@example.com"

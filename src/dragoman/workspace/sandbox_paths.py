@@ -66,7 +66,9 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
     home = env.get("HOME") or os.path.expanduser("~")
     lists = sandbox_lists()
     own = [policy.hidden] if policy.hidden is not None else []
-    secrets = _existing([Path(home), *_expand(lists.secrets, home, env), *own])
+    # The agent may have a HOME of its own; its tools are those of the user.
+    homes = {home: env, os.path.expanduser("~"): os.environ}
+    secrets = _existing([*map(Path, homes), *_expand_each(lists.secrets, homes), *own])
     for folder in policy.folders:
         inside = [secret for secret in secrets if secret.is_relative_to(folder)]
         if inside:
@@ -77,14 +79,14 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
     state = _make_state(policy.state, home, env)
     git = git_paths(Path(os.path.realpath(folder)) for folder in policy.folders)
     write = [*policy.folders, *state, *_expand(policy.write, home, env), temporary, *git.write]
-    tools = [*_program_folders(env, [program, *policy.programs], home), *_python_folders()]
+    tools = [*_program_folders(env, [program, *policy.programs], tuple(homes)), *_python_folders()]
     given = [*_expand(lists.system, home, env), *_expand((*lists.home, *policy.read), home, env)]
     # A folder of a tool must not bring the user's home folder with it.
     real_home = Path(os.path.realpath(home))
     tools = [path for path in tools if not any(bar.is_relative_to(os.path.realpath(path)) for bar in secrets)]
-    lists_hidden = _expand((*lists.hidden, *lists.secrets), home, env)
+    lists_hidden = [*map(Path, homes), *_expand_each((*lists.hidden, *lists.secrets), homes)]
     chosen = _existing(_expand((*policy.read, *policy.write), home, env))
-    hidden = [path for path in (real_home, *_existing([*lists_hidden, *own])) if path not in chosen]
+    hidden = [path for path in _existing([*lists_hidden, *own]) if path not in chosen]
     read = _outermost(_existing([*given, *tools, *git.read]), hidden)
     writable = _outermost(_existing(write), ())
     # What the user opens inside of the workspace by `sandbox_write` is open.
@@ -120,6 +122,11 @@ def _expand(paths: Iterable[str], home: str, env: Mapping[str, str]) -> list[Pat
         if text.startswith("/"):
             expanded.append(Path(text))
     return expanded
+
+
+def _expand_each(paths: Sequence[str], homes: Mapping[str, Mapping[str, str]]) -> list[Path]:
+    """Expand the paths for each home folder, with its environment."""
+    return [path for home, env in homes.items() for path in _expand(paths, home, env)]
 
 
 def _make_state(texts: Iterable[str], home: str, env: Mapping[str, str]) -> list[Path]:
@@ -171,10 +178,10 @@ def _is_inside(path: Path, folders: Iterable[Path]) -> bool:
     return any(path != folder and path.is_relative_to(folder) for folder in folders)
 
 
-def _program_folders(env: Mapping[str, str], programs: Iterable[str], home: str) -> list[Path]:
+def _program_folders(env: Mapping[str, str], programs: Iterable[str], homes: Sequence[str]) -> list[Path]:
     """Return the folders on PATH and of these files, with the libraries beside them.
 
-    Not `share` in the home folder: agents keep their logins there.
+    Not `share` in a home folder: agents keep their logins there.
     """
     folders = [Path(folder) for folder in env.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
     files = [Path(program) for program in programs if os.path.isfile(program)]
@@ -187,7 +194,8 @@ def _program_folders(env: Mapping[str, str], programs: Iterable[str], home: str)
         else:
             found.append(folder)
             if folder.name in ("bin", "sbin"):
-                beside = ("lib", "lib64", "libexec", "include", *(() if folder.is_relative_to(home) else ("share",)))
+                is_users = any(folder.is_relative_to(home) for home in homes)
+                beside = ("lib", "lib64", "libexec", "include", *(() if is_users else ("share",)))
                 found += [folder.parent / name for name in beside]
     return found
 
