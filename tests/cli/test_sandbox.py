@@ -54,6 +54,12 @@ def test_quiet_does_not_speak_of_the_sandbox(cli: Cli) -> None:
     assert cli("run", "-q", "hello").err == ""
 
 
+def test_a_network_that_nothing_turns_off_is_said_to_be_on(cli: Cli) -> None:
+    assert "--network off is not enforced without --sandbox" in cli("run", "--network", "off", "hello").err
+    assert "--network" not in cli("run", "--network", "on", "hello").err
+    assert "--network" not in cli("run", "--network", "off", "-q", "hello").err
+
+
 def test_a_sandbox_that_cannot_be_had_starts_nothing(cli: Cli) -> None:
     done = cli("run", "--sandbox", "hello", env={"DRAGOMAN_SANDBOX": "seatbelt"})
     assert done.code == 3

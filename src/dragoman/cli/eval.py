@@ -234,8 +234,8 @@ def _budget(options: Sequence[str]) -> Budget | None:
 
 async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: TextIO) -> int:
     agents = list(plan.agents)
-    if plan.sandbox is not None and not options.quiet:
-        note(*sandbox_lines(plan.sandbox, None))
+    if not options.quiet:
+        note(*sandbox_lines(plan.sandbox, options.network, None))
     view = progress(quiet=options.quiet, agents=len(agents))
 
     def ended(outcome: Outcome) -> None:

@@ -229,8 +229,8 @@ class RunCommand:
                 notice, width = f"dragoman: {plain(session.policy_notice)}", terminal_width()
                 for line in wrapped(notice, width - 1) if width else [notice]:
                     self._screen.line_soon((Span(line, "dim"),))
-            if (report := session.capabilities().sandbox) is not None and not plan.options.quiet:
-                for line in sandbox_lines(report, terminal_width()):
+            if not plan.options.quiet:
+                for line in sandbox_lines(session.capabilities().sandbox, plan.options.network, terminal_width()):
                     self._screen.line_soon((Span(line, "dim"),))
             stack.callback(self._closing)
             self._save(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -140,10 +140,18 @@ def machine_lines(machine: Machine, settings: Config) -> list[str]:
     return lines
 
 
-def sandbox_lines(report: SandboxReport, width: int | None) -> list[str]:
-    """Return the notice of a session in a sandbox."""
+def sandbox_lines(
+    report: SandboxReport | None, network: bool | Literal["hosts"] | None, width: int | None
+) -> list[str]:
+    """Return the notice of a session: what its sandbox leaves open; or that nothing enforces `network`, its option."""
     from dragoman.cli.text import plain, wrapped
     from dragoman.workspace.sandbox_policy import describe_sandbox
 
-    notice = f"dragoman: sandbox: {describe_sandbox(report)}. Not confined: {'; '.join(report.not_confined)}."
+    if report is not None:
+        notice = f"dragoman: sandbox: {describe_sandbox(report)}. Not confined: {'; '.join(report.not_confined)}."
+    elif network is False or network == "hosts":
+        option = "hosts" if network else "off"
+        notice = f"dragoman: --network {option} is not enforced without --sandbox: it decides only what the agent asks."
+    else:
+        return []
     return wrapped(plain(notice), width - 1) if width else [plain(notice)]

@@ -72,8 +72,9 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
     for folder in policy.folders:
         inside = [secret for secret in secrets if secret.is_relative_to(folder)]
         if inside:
+            what = "it is a home folder, whose keys" if inside[0] == folder else f"{inside[0]} is in it, and"
             raise InputError(
-                f"{folder} cannot be the workspace of a sandbox: {inside[0]} is in it, and could not be hidden",
+                f"{folder} cannot be the workspace of a sandbox: {what} could not be hidden",
                 guidance="Use a folder for each project, below your home folder.",
             )
     state = _make_state(policy.state, home, env)

@@ -117,7 +117,7 @@ def choose_mechanism(wanted: Mechanism | Literal["auto"], machine: Machine) -> M
     """Return the mechanism to use; `SandboxUnavailable` says why there is none."""
     if wanted != "auto":
         if problem := machine.problem(wanted):
-            others = f" Here can be used: {', '.join(machine.usable)}." if machine.usable else ""
+            others = f" Usable here: {', '.join(machine.usable)}." if machine.usable else ""
             raise SandboxUnavailable(
                 f"a sandbox by {wanted} was asked for, and cannot be had: {problem}",
                 guidance=f"Run without it only if you trust the agent.{others}",

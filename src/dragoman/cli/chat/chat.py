@@ -254,8 +254,8 @@ class ChatCommand:
             self._screen.explain(hint)
         if self.session.policy_notice is not None:
             self._screen.explain(plain(self.session.policy_notice))
-        if (report := self.session.capabilities().sandbox) is not None:
-            self._screen.explain(" ".join(sandbox_lines(report, None)))
+        for line in sandbox_lines(self.session.capabilities().sandbox, self._plan.options.network, None):
+            self._screen.explain(line)
         self._screen.remind(self.session.fold)
 
     async def _talk(self) -> None:
