@@ -21,7 +21,8 @@ DragomanError
 ├── SessionError             this session cannot do that now                                        input
 │   ├── SessionBusy          another run is active and the caller chose not to queue
 │   ├── SessionClosed        the session, or the runtime under it, is closed
-│   └── CheckpointError      the workspace could not be recorded, compared or rewound
+│   ├── CheckpointError      the workspace could not be recorded, compared or rewound
+│   └── GitActionError       a commit, push or pull request was refused, or failed
 ├── RunFailed                a run did not succeed                                                  agent
 │   ├── StoppedEarly         max_tokens, max_turn_requests or refusal
 │   ├── SilentFailure        `end_turn` without any text, thought, tool call or plan
@@ -236,6 +237,14 @@ class SessionClosed(SessionError):
 
 class CheckpointError(SessionError):
     """A checkpoint could not be taken, compared or rewound to. The files of the workspace are as they were."""
+
+
+class GitActionError(SessionError):
+    """A commit, a push or a pull request was refused, or failed. `stderr` is what git, a hook or the remote wrote."""
+
+    def __init__(self, message: str, *, stderr: str = "", guidance: str | None = None) -> None:
+        super().__init__(message, guidance=guidance)
+        self.stderr = stderr
 
 
 class RunFailed(DragomanError):

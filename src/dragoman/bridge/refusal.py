@@ -15,6 +15,7 @@ from dragoman.errors import (
     CheckpointError,
     ConfigError,
     DragomanError,
+    GitActionError,
     InputError,
     RequestTimeout,
     ScopeMissing,
@@ -81,7 +82,7 @@ def refusal_of(error: Exception) -> Refusal:
             return error
         case ScopeMissing():
             kind = "forbidden"
-        case NotTheOwner() | SessionBusy() | SessionClosed() | CheckpointError():
+        case NotTheOwner() | SessionBusy() | SessionClosed() | CheckpointError() | GitActionError():
             kind = "conflict"
         case CapabilityMissing():
             kind = "unsupported"

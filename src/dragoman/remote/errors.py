@@ -25,7 +25,10 @@ _PLAIN: dict[str, type[DragomanError]] = {
         errors.Cancelled,
     )
 }
-_WITH_STDERR: dict[str, type[errors.StartError] | type[errors.AgentCrashed] | type[errors.SilentFailure]] = {
+_WITH_STDERR: dict[
+    str,
+    type[errors.StartError] | type[errors.AgentCrashed] | type[errors.SilentFailure] | type[errors.GitActionError],
+] = {
     kind.__name__: kind
     for kind in (
         errors.StartError,
@@ -35,6 +38,7 @@ _WITH_STDERR: dict[str, type[errors.StartError] | type[errors.AgentCrashed] | ty
         errors.StartTimeout,
         errors.AgentCrashed,
         errors.SilentFailure,
+        errors.GitActionError,
     )
 }
 

@@ -33,6 +33,9 @@ MAX_STDERR_BYTES: Final = 64 * 1024
 # Seconds to read what is left when git has ended: a program that a hook left running may have its standard error.
 STDERR_GRACE_S: Final = 1.0
 
+# Seconds between the request to end and the end, for a command whose time is over.
+TERM_GRACE_S: Final = 2.0
+
 _CHUNK_BYTES: Final = 64 * 1024
 
 _CONFIG: Final = ("core.fsmonitor=false", "core.quotePath=false", "advice.detachedHead=false")
@@ -101,21 +104,16 @@ class UserGit:
         line that git writes to its standard error, in another thread. Raises `GitError` where the command does not run
         to its end.
         """
-        name = _text(args[0])
         settings = (part for setting in (*_CONFIG, *config) for part in ("-c", setting))
-        try:
-            process = subprocess.Popen(
-                [git_program(), *settings, *args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.work_tree,
-                env={**self._environment(), **(env or {})},
-                start_new_session=True,  # without the terminal, and so that its processes end with it
-            )
-        except OSError as error:
-            raise GitError(f"git {name} could not be run in {self.work_tree}: {error.strerror}") from None
-        return _communicate(process, name, stdin, self._timeout_s, on_progress)
+        return run_program(
+            [git_program(), *settings, *args],
+            cwd=self.work_tree,
+            env={**self._environment(), **(env or {})},
+            stdin=stdin,
+            timeout_s=self._timeout_s,
+            name=f"git {_text(args[0])}",
+            on_progress=on_progress,
+        )
 
     def _environment(self) -> dict[str, str]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -130,6 +128,33 @@ def failure(args: Sequence[str | bytes | Path], done: GitOutput) -> GitError:
     lines = done.stderr.strip().splitlines()
     last = lines[-1] if lines else f"exit code {done.exit_code}"
     return GitError(f"git {_text(args[0])} failed: {last}", stderr=done.stderr, exit_code=done.exit_code)
+
+
+def run_program(
+    command: Sequence[str | bytes | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float = TIMEOUT_S,
+    name: str | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> GitOutput:
+    """Run git, or a program that works with it, as `UserGit.call` does. `name` is what errors call it."""
+    name = name or os.path.basename(_text(command[0]))
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,  # without the terminal, and so that its processes end with it
+        )
+    except OSError as error:
+        raise GitError(f"{name} could not be run in {cwd}: {error.strerror}") from None
+    return _communicate(process, name, stdin, timeout_s, on_progress)
 
 
 def _communicate(
@@ -147,6 +172,9 @@ def _communicate(
 
     def end_late() -> None:
         is_late.set()
+        _signal(process, signal.SIGTERM)  # by which git removes its lock files
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_GRACE_S)
         _kill(process)
 
     timer = threading.Timer(timeout_s, end_late)
@@ -178,15 +206,19 @@ def _communicate(
         process.stdout.close()
         process.wait()
     if is_late.is_set():
-        raise GitError(f"git {name} took longer than {timeout_s:g} seconds")
+        raise GitError(f"{name} took longer than {timeout_s:g} seconds")
     if is_too_long:
-        raise GitError(f"git {name} printed more than {MAX_OUTPUT_BYTES / 1024**2:g} MiB")
+        raise GitError(f"{name} printed more than {MAX_OUTPUT_BYTES / 1024**2:g} MiB")
     return GitOutput(process.returncode, bytes(stdout), stderr.decode("utf-8", "replace"))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, number)
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
