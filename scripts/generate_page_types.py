@@ -39,6 +39,7 @@ SOURCES: dict[str, frozenset[str] | None] = {
     ),
     "protocol/models": None,
     "protocol/checkpoints": None,
+    "protocol/git": None,
     "protocol/messages": None,
     "protocol/results": None,
     "protocol/requests": None,

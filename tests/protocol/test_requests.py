@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.bridge import bridge
 from dragoman.bridge.services import HANDLERS, handles
-from dragoman.hub.commands import Command
+from dragoman.hub.commands import Command, GitActionNoted
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import Model
 from dragoman.protocol.requests import REQUESTS, AnyRequest, Declaration
@@ -55,8 +55,9 @@ def test_a_route_takes_its_path_from_the_fields_and_reads_only_by_get(declaratio
 def test_the_commands_of_a_session_s_owner_pass_through_the_inbox() -> None:
     declared = {declaration.request for declaration in REQUESTS.values() if declaration.inbox}
     # `queue.add` becomes a prompt; a session that this process owns is closed without the inbox, and the files of one
-    # that no process has open are rewound without it.
-    assert declared == {*get_args(Command), requests.QueueAdd} - {requests.SessionClose, requests.CheckpointRewind}
+    # that no process has open are rewound without it. Notes of git actions are sent by processes of ours only.
+    without = {requests.SessionClose, requests.CheckpointRewind, GitActionNoted}
+    assert declared == {*get_args(Command), requests.QueueAdd} - without
     assert all(REQUESTS[request].changes for request in declared)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.handlers import agents, checkpoints, history, sessions, settings, skills, workspace
+from dragoman.bridge.handlers import agents, checkpoints, git, history, sessions, settings, skills, workspace
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.services import HANDLERS, AgentList, Services
 from dragoman.bridge.telemetry import Metrics
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 HANDLER_MODULES: Final = (
     agents,
     checkpoints,
+    git,
     history,
     sessions,
     settings,

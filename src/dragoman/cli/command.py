@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -207,27 +207,40 @@ def print_json(content: object, *, indent: int = 2) -> None:
     click.echo((inert_json(data) if os.isatty(STDOUT) else data).decode())
 
 
+def choose(question: str, words: Sequence[str], *, action: str) -> str:
+    """Ask the user for one of these words, or its first letter, the last one by default; InputError without a terminal.
+
+    `--yes` does the `action` without asking.
+    """
+    _require_terminal(action)
+    try:
+        with _interruptible_lines() as read_line:
+            while True:
+                click.echo(f"{question}: ", nl=False, err=True)
+                answer = read_line().lower() or words[-1]
+                for word in words:
+                    if answer in (word, word[0]):
+                        return word
+                letters = [word[0] for word in words]
+                click.echo(f"Answer {', '.join(letters[:-1])} or {letters[-1]}.", err=True)
+    except (KeyboardInterrupt, EOFError):
+        click.echo(err=True)  # ends the line of the question
+        raise click.Abort from None
+
+
 def confirm(question: str, *, action: str, details: Iterable[str] = ()) -> bool:
     """Show the details and ask the user; InputError without a terminal. `--yes` does the `action` without asking."""
+    _require_terminal(action)
+    for line in details:
+        click.echo(line, err=True)
+    return choose(f"{question} [y/N]", ("yes", "no"), action=action) == "yes"
+
+
+def _require_terminal(action: str) -> None:
     if not os.isatty(STDIN):
         raise InputError(
             "there is no terminal to ask for confirmation", guidance=f"Use --yes to {action} without asking."
         )
-    for line in details:
-        click.echo(line, err=True)
-    try:
-        with _interruptible_lines() as read_line:
-            while True:
-                click.echo(f"{question} [y/N]: ", nl=False, err=True)
-                answer = read_line().lower()
-                if answer in ("y", "yes"):
-                    return True
-                if answer in ("", "n", "no"):
-                    return False
-                click.echo("Answer y or n.", err=True)
-    except (KeyboardInterrupt, EOFError):
-        click.echo(err=True)  # ends the line of the question
-        raise click.Abort from None
 
 
 @contextmanager

@@ -49,6 +49,7 @@ COMMANDS = {
     "sessions": ("dragoman.cli.sessions:sessions", "List, show, search, resume and delete sessions."),
     "diff": ("dragoman.cli.checkpoints:diff", "Show what a run changed in the workspace."),
     "rewind": ("dragoman.cli.checkpoints:rewind", "Bring the files back to before or after a run."),
+    "git": ("dragoman.cli.git:git", "Commit, push and open pull requests from a session."),
     "usage": ("dragoman.cli.usage:usage", "Show tokens and cost by day, agent, model or workspace."),
     "import": ("dragoman.cli.import_:import_", "Import Claude Code and Codex history."),
     "watch": ("dragoman.cli.watch:watch", "Follow Claude Code and Codex in other terminals."),

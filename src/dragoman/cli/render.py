@@ -369,6 +369,8 @@ class Renderer:
                 files = "1 file" if event.changed == 1 else f"{event.changed:,} files"
                 message = f"The files were brought back to what they were {event.target}: {files} changed."
                 yield Line((Span(one_line(message, self.width), "dim"),), block="end")
+            case events.GitAction():
+                yield Line((Span(one_line(_git_action(event), self.width), "dim"),), block="end")
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunStarted(context=context) if context is not None:
@@ -554,6 +556,17 @@ class Renderer:
 def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
     # The tool calls of a sub-agent are indented below the one that started it.
     return (Span(_INDENT),) if call.parent_id else ()
+
+
+def _git_action(event: events.GitAction) -> str:
+    short, branch = (event.commit or "")[:10], event.branch or "no branch"
+    match event.action:
+        case "commit":
+            return f"Committed {short} on {branch}: {event.subject}"
+        case "push":
+            return f"Pushed {branch} ({short}) to {event.remote}"
+        case _:
+            return f"Opened a pull request: {event.subject} ({event.url})"
 
 
 def _difference(difference: Difference) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.host import permission
 from dragoman.host.files import read_text
-from dragoman.protocol import requests
+from dragoman.protocol import requests, results
 from dragoman.protocol.messages import Scope
 from dragoman.protocol.requests import (
     CheckpointRewind,
@@ -33,11 +33,20 @@ from dragoman.protocol.requests import (
     SessionSetMode,
     SessionSetOption,
 )
+from dragoman.record import notes
 from dragoman.session.prompt import Part, TextAttachment
 from dragoman.session.session import Session
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
+
+
+class GitActionNoted(requests.Request[results.Done], tag="git.action_noted", frozen=True, kw_only=True):
+    """Record what another process did with git for this session. No client sends it: no request declares it."""
+
+    session_id: str
+    note: notes.GitAction
+
 
 Command: TypeAlias = (
     SessionPrompt
@@ -52,6 +61,7 @@ Command: TypeAlias = (
     | SessionSetMode
     | SessionClose
     | CheckpointRewind
+    | GitActionNoted
 )
 
 # The kinds of option that an answer takes, in order; with `always` the other way round.

@@ -28,6 +28,7 @@ from dragoman.journal.protocols import InboxCommand
 from dragoman.protocol import requests
 from dragoman.protocol.checkpoints import Rewind
 from dragoman.protocol.messages import Scope, includes
+from dragoman.record.notes import write as write_note
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.run import Run
 from dragoman.session.run_checkpoints import words_for
@@ -336,6 +337,8 @@ class OwnedSession:
                 await session.rewind(Rewind(id=plan_id, target=target, run_id=run, before=before, changes=()))
             case requests.CheckpointRewind():
                 raise InputError("a rewind needs the id of its plan")
+            case commands.GitActionNoted(note=note):
+                await session.record_note(write_note(note))
             case requests.SessionClose():
                 self._start_task(self.close())
             case requests.SessionPrompt() | requests.QueueEdit() | requests.QueueMove():

@@ -32,7 +32,7 @@ from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import fold
 from dragoman.host.policy.guards import default_guards, user_guards
 from dragoman.host.policy.rulebook import read_refusal, rule_sources
-from dragoman.hub.commands import Command, reply_to
+from dragoman.hub.commands import Command, GitActionNoted, reply_to
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope, includes
@@ -183,6 +183,8 @@ def check_command(session: Session, command: Command, scope: Scope, home: Path) 
             require_admin(scope, _setting_reason(session, session.fold.settings.get(option_id), value, config))
         case requests.CheckpointRewind():
             require_admin(scope, "a rewind overwrites files, and no rule judges which")
+        case GitActionNoted():
+            require_admin(scope, "it records what Dragoman itself did")
         case requests.SessionSetMode(mode=mode):
             require_admin(scope, _setting_reason(session, session.fold.setting("mode"), mode, config))
         case (

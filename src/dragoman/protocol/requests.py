@@ -16,6 +16,7 @@ import msgspec
 
 from dragoman.protocol import results
 from dragoman.protocol.checkpoints import Rewind, WorkspaceDiff
+from dragoman.protocol.git import GitCommit, GitPush, GitState, ProposedMessage, PullRequest, PullRequestProgram
 from dragoman.protocol.messages import Scope, Stream
 from dragoman.protocol.models import Model, Table
 
@@ -447,6 +448,72 @@ class CheckpointRewind(Request[Rewind], tag="checkpoint.rewind", frozen=True, kw
     before: bool = False
     undo: bool = False
     plan: str | None = None
+
+
+# -- git in the repository of a session's workspace
+
+
+@declare("prompt", changes=False, route=Route("GET", f"{SESSION}/git"))
+class GitReadState(Request[GitState], tag="git.state", frozen=True, kw_only=True):
+    """Read the branch of a session's repository, and which files differ from the last commit."""
+
+    session_id: str
+
+
+@declare("admin", route=Route("POST", f"{SESSION}/git/commit"))
+class GitCommitChanges(Request[GitCommit], tag="git.commit", frozen=True, kw_only=True):
+    """Commit all changes of the repository, or those at or below `paths`, or what is staged.
+
+    Hooks run as in git. It is refused while an agent is at work in these files, unless `while_running`; and where
+    settings or hooks of the repository were changed since agents work there, unless `trust_repository`.
+    """
+
+    session_id: str
+    message: str
+    paths: tuple[str, ...] | None = None
+    only_staged: bool = False
+    while_running: bool = False
+    trust_repository: bool = False
+
+
+@declare("admin", route=Route("POST", f"{SESSION}/git/message"))
+class GitProposeMessage(Request[ProposedMessage], tag="git.propose_message", frozen=True, kw_only=True):
+    """Ask the session's agent for a commit message, in a session of its own that is not stored."""
+
+    session_id: str
+    paths: tuple[str, ...] | None = None
+    only_staged: bool = False
+
+
+@declare("admin", route=Route("POST", f"{SESSION}/git/push"))
+class GitPushBranch(Request[GitPush], tag="git.push", frozen=True, kw_only=True):
+    """Push the branch to the branch of the same name, never by force.
+
+    `set_upstream`: whether it follows that branch from now on; by default if it follows none.
+    """
+
+    session_id: str
+    remote: str | None = None
+    set_upstream: bool | None = None
+    trust_repository: bool = False
+
+
+@declare("admin", route=Route("POST", f"{SESSION}/git/pull_request"))
+class GitOpenPullRequest(Request[PullRequest], tag="git.pull_request", frozen=True, kw_only=True):
+    """Open a pull request for the pushed branch by `gh` or `glab`, or find the one that is open.
+
+    `title`: by default the subject of the last commit. `base`: by default the remote's default branch. `program`: for a
+    host that neither program is known for.
+    """
+
+    session_id: str
+    title: str | None = None
+    body: str = ""
+    base: str | None = None
+    draft: bool = False
+    remote: str | None = None
+    program: PullRequestProgram | None = None
+    trust_repository: bool = False
 
 
 # -- the queue of a session

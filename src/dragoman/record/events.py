@@ -22,6 +22,7 @@ question.completed        QuestionCompleted      the agent says that the visit o
 history.differs           HistoryDiffers         the history that the agent replayed differs from the journal
 checkpoint.failed         CheckpointFailed       the workspace before or after a run could not be recorded
 workspace.rewound         WorkspaceRewound       the files were brought back to an earlier checkpoint
+git.action                GitAction              a commit, a push or a pull request was made from the session
 provider.event            ProviderEvent          anything that no other event carries without loss
 run.completed             RunCompleted           success, cancelled or error; always the last of a run
 error                     Error                  a failure, in a run or between runs
@@ -309,6 +310,18 @@ class WorkspaceRewound(EventBase, frozen=True, gc=False):
     paths: tuple[str, ...]
 
 
+class GitAction(EventBase, frozen=True, gc=False):
+    """`action` is "commit", "push" or "pull_request". `subject` is that of the commit, or the pull request's title."""
+
+    type: ClassVar[str] = "git.action"
+    action: str
+    branch: str | None
+    commit: str | None
+    subject: str
+    remote: str | None
+    url: str | None
+
+
 class ProviderEvent(EventBase, frozen=True, gc=False):
     """`kind` is the update's own name (`available_commands_update`, `current_mode_update`, …) or method."""
 
@@ -357,6 +370,7 @@ Event: TypeAlias = (
     | HistoryDiffers
     | CheckpointFailed
     | WorkspaceRewound
+    | GitAction
     | ProviderEvent
     | RunCompleted
     | Error
@@ -483,6 +497,8 @@ def event_from_fact(
             return CheckpointFailed(time, session_id, failed.run_id, None, failed.moment, failed.reason)
         case facts.Rewound(rewound=note):
             return WorkspaceRewound(*without_frame, note.target, note.run_id, note.before, note.changed, note.paths)
+        case facts.GitActionDone(done=done):
+            return GitAction(*without_frame, done.action, done.branch, done.commit, done.subject, done.remote, done.url)
         case facts.RunEnded() | facts.RunCostChanged():
             return None
 

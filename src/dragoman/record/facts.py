@@ -155,6 +155,13 @@ class Rewound(msgspec.Struct, frozen=True, gc=False):
     rewound: notes.Rewound
 
 
+class GitActionDone(msgspec.Struct, frozen=True, gc=False):
+    """A person committed, pushed or opened a pull request from the session."""
+
+    notice: rows.Notice
+    done: notes.GitAction
+
+
 class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
     """A frame that is recorded and passed on, and changes no row."""
 
@@ -199,6 +206,7 @@ Fact: TypeAlias = (
     | HistoryDiffers
     | CheckpointFailed
     | Rewound
+    | GitActionDone
     | OtherUpdate
     | RunEnded
     | RunCostChanged

@@ -394,6 +394,8 @@ class SessionFold:
             case notes.Rewound() as rewound:
                 self.rewinds.add(rewound.operation)
                 return (self.notices.add_rewound(self._context(position, time), rewound),)
+            case notes.GitAction() as done:
+                return (self.notices.add_git_action(self._context(position, time), done),)
             case notes.HistoryDiffers() as differs:
                 self.differs = differs
                 return (HistoryDiffers(differs),)

@@ -12,6 +12,7 @@ from dragoman.record.facts import (
     BlockAdded,
     CheckpointFailed,
     Fact,
+    GitActionDone,
     MessageEnded,
     NoticeChanged,
     Rewound,
@@ -224,6 +225,26 @@ class Notices(dict[str, rows.Notice]):
         )
         self[row.id] = row
         return Rewound(row, note)
+
+    def add_git_action(self, context: FrameContext, note: notes.GitAction) -> GitActionDone:
+        """Mark the place where a person committed, pushed or opened a pull request. The agent does not know of it."""
+        short = (note.commit or "")[:10]
+        branch = note.branch or "no branch"
+        titles = {
+            "commit": f"Committed {short} on {branch}: {note.subject}",
+            "push": f"Pushed {branch} ({short}) to {note.remote}",
+            "pull_request": f"Opened a pull request: {note.subject}",
+        }
+        row = rows.Notice(
+            id=context.row_id("notice"),
+            run_id=None,
+            time=context.time,
+            kind="notice",
+            title=titles[note.action],
+            text=note.url,
+        )
+        self[row.id] = row
+        return GitActionDone(row, note)
 
     def update_compaction(self, context: FrameContext, update: acp.CompactionUpdate) -> NoticeChanged:
         row = self.get(self._compactions.get(update.compaction_id, ""))

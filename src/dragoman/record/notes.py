@@ -145,6 +145,18 @@ class Rewound(msgspec.Struct, frozen=True, omit_defaults=True):
     paths: tuple[str, ...] = ()  # the first of these
 
 
+class GitAction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person committed, pushed or opened a pull request from the session. The agent does not know of it."""
+
+    action: Literal["commit", "push", "pull_request"]
+    branch: str | None = None  # None: HEAD is detached
+    commit: str | None = None  # the commit that was made, or the last one that was pushed
+    subject: str = ""  # of the commit, or the title of the pull request
+    remote: str | None = None
+    url: str | None = None
+    file_count: int = 0  # of a commit
+
+
 class NoiseOmitted(msgspec.Struct, frozen=True):
     """Lines of the agent that were no messages and were not recorded, because there were too many. Of no session."""
 
@@ -166,6 +178,7 @@ Note: TypeAlias = (
     | HistoryDiffers
     | CheckpointFailed
     | Rewound
+    | GitAction
 )
 
 _TYPES: dict[str, type[Note]] = {
@@ -180,6 +193,7 @@ _TYPES: dict[str, type[Note]] = {
     "_dragoman/history_differs": HistoryDiffers,
     "_dragoman/checkpoint_failed": CheckpointFailed,
     "_dragoman/rewound": Rewound,
+    "_dragoman/git_action": GitAction,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}
 

@@ -40,6 +40,7 @@ from dragoman.remote.callbacks import Callbacks, permission_request
 from dragoman.remote.connection import ServerConnection, new_request_id
 from dragoman.remote.errors import session_error
 from dragoman.remote.fold import FoldedFrame, RemoteFold
+from dragoman.remote.git import RemoteGit
 from dragoman.remote.run_queue import RemoteRunQueue, encode_prompt
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, agent_settings, read_handle
@@ -266,6 +267,11 @@ class RemoteSession:
         )
         done = await self._connection.call(request)
         return replace(plan, is_done=done.is_done, operation=done.operation)
+
+    @property
+    def git(self) -> RemoteGit:
+        """Git in the repository of the workspace, on the server."""
+        return RemoteGit(self._connection, self.id)
 
     async def restart(self, *, reload: bool = True) -> None:
         """End the agent and start it again. Without `reload` it remembers nothing of the conversation."""

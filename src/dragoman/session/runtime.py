@@ -49,6 +49,7 @@ from dragoman.session.capabilities import (
 )
 from dragoman.session.context import ContextSource, SessionContext
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
+from dragoman.session.git import remember_repository
 from dragoman.session.handle import SessionHandle, config_of_handle, read_handle
 from dragoman.session.interfaces import FrameObserver, RoutedSession
 from dragoman.session.lifecycle import CloseOnce
@@ -437,6 +438,8 @@ class AgentRuntime:
         if record.position == 0:
             self._new_session_ids.add(session_id)
         self.recorder.add_session(record, epoch)
+        if self.checkpoints is not None:
+            await remember_repository(self.checkpoints.home, config.workspace.cwd)
         return self._session_type(self, session_id, config, record.fold)
 
     @asynccontextmanager

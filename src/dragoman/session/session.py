@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
@@ -44,6 +45,7 @@ from dragoman.record.settings import is_unlisted
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.context import AvailableContext, PreparedPrompt, SessionContext, rules_check
 from dragoman.session.dispatcher import SessionDispatcher
+from dragoman.session.git import GitActions
 from dragoman.session.handle import SessionHandle, agent_settings, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
@@ -69,6 +71,8 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Request
 from dragoman.workspace.checkpoints import SessionCheckpoints
+from dragoman.workspace.commit_diff import ChangesText
+from dragoman.workspace.git_state import Repository
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -80,6 +84,9 @@ _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 # Where values of a type are validated. Loaded by its name, when first used: that package stands above this one.
 _OUTPUT_RUN_MODULE: Final = "dragoman.evaluation.rounds"
+
+# Where an agent is asked for a commit message, in a session of its own. The same holds for it.
+_COMMIT_MESSAGE_MODULE: Final = "dragoman.hub.commit_message"
 
 
 class Session:
@@ -475,6 +482,34 @@ class Session:
         done = await self._recorded().rewind(plan, at=self.clock.time())
         await self.record_note(notes.write(rewound_note(done)))
         return done
+
+    @property
+    def git(self) -> GitActions:
+        """Git in the repository of the workspace: its state, commits, pushes and pull requests."""
+        recorded = self._runtime.checkpoints
+
+        async def record(note: notes.GitAction) -> None:
+            await self.record_note(notes.write(note))
+
+        async def running(repository: Repository) -> Sequence[str]:
+            return (self.id,) if self.active is not None else ()
+
+        async def propose(changes: ChangesText) -> str:
+            message: str = await import_module(_COMMIT_MESSAGE_MODULE).propose_message(None, self.snapshot(), changes)
+            return message
+
+        def is_hidden(path: Path) -> bool:
+            hidden: bool = import_module(_COMMIT_MESSAGE_MODULE).is_hidden(self.config.workspace, None, path)
+            return hidden
+
+        return GitActions(
+            self.config.workspace.cwd,
+            recorded.home if recorded is not None else None,
+            note=record,
+            running=running,
+            propose=propose,
+            is_hidden=is_hidden,
+        )
 
     def _recorded(self) -> SessionCheckpoints:
         if self._checkpoints is None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast, overload
 
 from dragoman.errors import InputError
 from dragoman.host.question.question import OnQuestion
 from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
+from dragoman.protocol.git import GitCommit, GitPush, GitState, ProposedMessage, PullRequest, PullRequestProgram
 from dragoman.record.events import Event
 from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.git import GitPort
 from dragoman.session.handle import SessionHandle
 from dragoman.session.options import RunOptions, SessionConfig
 from dragoman.session.ports import SessionStatus, ValidatedResult
@@ -158,6 +160,68 @@ class _Session(ports.SessionPort, Protocol):
         self, run: Run | str | int | None = None, *, before: bool = False, undo: bool = False
     ) -> Rewind: ...
     async def rewind(self, plan: Rewind) -> Rewind: ...
+    @property
+    def git(self) -> GitPort: ...
+
+
+class SyncGit:
+    """`Session.git` for programs that are not async."""
+
+    def __init__(self, git: GitPort) -> None:
+        self._git = git
+
+    def state(self) -> GitState:
+        return background.call(self._git.state())
+
+    def commit(
+        self,
+        message: str,
+        *,
+        paths: Sequence[str] | None = None,
+        only_staged: bool = False,
+        while_running: bool = False,
+        trust_repository: bool = False,
+    ) -> GitCommit:
+        return background.call(
+            self._git.commit(
+                message,
+                paths=paths,
+                only_staged=only_staged,
+                while_running=while_running,
+                trust_repository=trust_repository,
+            )
+        )
+
+    def push(
+        self, remote: str | None = None, *, set_upstream: bool | None = None, trust_repository: bool = False
+    ) -> GitPush:
+        return background.call(self._git.push(remote, set_upstream=set_upstream, trust_repository=trust_repository))
+
+    def open_pull_request(
+        self,
+        title: str | None = None,
+        body: str = "",
+        *,
+        base: str | None = None,
+        draft: bool = False,
+        remote: str | None = None,
+        program: PullRequestProgram | None = None,
+        trust_repository: bool = False,
+    ) -> PullRequest:
+        return background.call(
+            self._git.open_pull_request(
+                title,
+                body,
+                base=base,
+                draft=draft,
+                remote=remote,
+                program=program,
+                trust_repository=trust_repository,
+            )
+        )
+
+    def propose_message(self, *, paths: Sequence[str] | None = None, only_staged: bool = False) -> ProposedMessage:
+        return background.call(self._git.propose_message(paths=paths, only_staged=only_staged))
 
 
 class SyncSession:
@@ -245,6 +309,11 @@ class SyncSession:
     def rewind(self, plan: Rewind) -> Rewind:
         """Do what a plan of `plan_rewind` says."""
         return background.call(self._session.rewind(plan))
+
+    @property
+    def git(self) -> SyncGit:
+        """Git in the repository of the workspace."""
+        return SyncGit(self._session.git)
 
     def close(self) -> None:
         background.call(self._session.close())

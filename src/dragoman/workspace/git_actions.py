@@ -27,7 +27,7 @@ from dragoman.workspace.git_state import (
     read_status,
 )
 from dragoman.workspace.shadow import path_text
-from dragoman.workspace.user_git import GitOutput, UserGit
+from dragoman.workspace.user_git import GitOutput, Stopper, UserGit
 
 # Seconds for a commit and for a push, with all hooks: test suites run in them.
 ACTION_TIMEOUT_S: Final = 600.0
@@ -72,8 +72,8 @@ _LOGIN_GUIDANCE: Final = (
 )
 
 
-def action_git(repository: Repository, timeout_s: float = ACTION_TIMEOUT_S) -> UserGit:
-    return UserGit(repository.root, timeout_s=timeout_s)
+def action_git(repository: Repository, timeout_s: float, stopper: Stopper | None) -> UserGit:
+    return UserGit(repository.root, timeout_s=timeout_s, stopper=stopper)
 
 
 def action_environment() -> dict[str, str]:
@@ -90,12 +90,13 @@ def commit(
     paths: Sequence[str] | None = None,
     only_staged: bool = False,
     timeout_s: float = ACTION_TIMEOUT_S,
+    stopper: Stopper | None = None,
 ) -> GitCommit:
     """Commit all changes, or those of these paths, or what is staged. Raises `GitActionError` and `InputError`."""
     _check_message(message)
     if paths is not None and only_staged:
         raise InputError("a commit is of paths, or of what is staged, not both")
-    git = action_git(repository, timeout_s)
+    git = action_git(repository, timeout_s, stopper)
     try:
         _, entries = read_status(git)
     except GitError as error:
@@ -147,6 +148,7 @@ def _commit(
             done = git.call(*args, stdin=names if has_paths else b"", env=environment, config=_CONFIG)
         except GitError as error:
             failure = error
+    git = UserGit(git.work_tree)  # whoever stopped the commit wants no half of it
     after = git.call("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
     if after == before:
         if not only_staged:
@@ -240,12 +242,13 @@ def push(
     *,
     set_upstream: bool | None = None,
     timeout_s: float = ACTION_TIMEOUT_S,
+    stopper: Stopper | None = None,
 ) -> GitPush:
     """Push the branch to the branch of the same name. Raises `GitActionError` and `InputError`.
 
     `set_upstream`: whether the branch follows the pushed one from now on; by default if it follows none.
     """
-    git = action_git(repository, timeout_s)
+    git = action_git(repository, timeout_s, stopper)
     try:
         headers, _ = read_status(git)
         remotes = read_remotes(git)

@@ -106,12 +106,12 @@ def read_status(git: UserGit) -> tuple[dict[str, str], list[StatusEntry]]:
         "--untracked-files=all",
         "--ignore-submodules=dirty",
         "--renames",
-        config=(*SAFE_CONFIG, *_without_filters(git)),
+        config=(*SAFE_CONFIG, *without_filters(git)),
     )
     return parse_status(output)
 
 
-def _without_filters(git: UserGit) -> list[str]:
+def without_filters(git: UserGit) -> list[str]:
     """Return settings that switch off the filters of the repository's own configuration."""
     listed = git.call("config", "--list", "--name-only", "--show-scope", "--includes", "-z")
     fields = listed.stdout.decode("utf-8", "surrogateescape").split("\0")

@@ -28,7 +28,7 @@ from dragoman.workspace.git_state import (
     read_remotes,
     read_status,
 )
-from dragoman.workspace.user_git import GitOutput, UserGit, run_program
+from dragoman.workspace.user_git import GitOutput, Stopper, UserGit, run_program
 
 # Seconds for each call of gh or glab, which talk to their server.
 PROGRAM_TIMEOUT_S: Final = 120.0
@@ -110,13 +110,14 @@ def open_pull_request(
     remote: str | None = None,
     program: PullRequestProgram | None = None,
     timeout_s: float = PROGRAM_TIMEOUT_S,
+    stopper: Stopper | None = None,
 ) -> PullRequest:
     """Open a pull request for the branch, or find the one that is open. Raises `GitActionError` and `InputError`.
 
     `title`: by default the subject of the last commit. `base`: the branch that it goes to, by default that of the
     remote. `program`: for a host that neither program is known for.
     """
-    git = action_git(repository, timeout_s)
+    git = action_git(repository, timeout_s, stopper)
     try:
         target = _target(git, remote, program)
         title = title if title is not None else git.line("log", "-1", "--format=%s", "--no-show-signature")
@@ -250,6 +251,7 @@ class _Runner:
                 env=environment,
                 stdin=stdin,
                 timeout_s=self._timeout_s,
+                stopper=self._git.stopper,
             )
         except GitError as error:
             raise GitActionError(f"no pull request was opened: {error}", stderr=error.stderr) from None

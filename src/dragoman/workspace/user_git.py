@@ -16,8 +16,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -53,24 +53,56 @@ _ENVIRONMENT: Final = {
 
 
 class GitOutput(NamedTuple):
-    """What a command printed. `stderr` is its end only, if it is long."""
+    """The output of a command. `stderr` is its end only, if it is long."""
 
     exit_code: int
     stdout: bytes
     stderr: str
 
 
+class Stopper:
+    """Ends the work of another thread: the program that runs, and every one after it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self.is_set = False
+
+    def stop(self) -> None:
+        self.is_set = True
+        if (process := self._process) is not None:
+            _end(process)
+
+    @contextmanager
+    def guarding(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        self._process = process
+        if self.is_set:  # since before the process was known
+            _end(process)
+        try:
+            yield
+        finally:
+            self._process = None
+
+
 class UserGit:
     """Git in the folder `work_tree`.
 
     `git_dir` is the repository of this work tree where the caller knows it, such as that of a linked work tree: a
-    `.git` file that an agent planted is not followed then. `timeout_s` is the time for each command, in seconds.
+    `.git` file that an agent planted is not followed then. `timeout_s` is the time for each command, in seconds. With
+    `stopper`, another thread can end it.
     """
 
-    def __init__(self, work_tree: Path, *, git_dir: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        work_tree: Path,
+        *,
+        git_dir: Path | None = None,
+        timeout_s: float = TIMEOUT_S,
+        stopper: Stopper | None = None,
+    ) -> None:
         self.work_tree = work_tree
         self.git_dir = git_dir
         self._timeout_s = timeout_s
+        self.stopper = stopper or Stopper()
 
     def run(
         self,
@@ -113,6 +145,7 @@ class UserGit:
             timeout_s=self._timeout_s,
             name=f"git {_text(args[0])}",
             on_progress=on_progress,
+            stopper=self.stopper,
         )
 
     def _environment(self) -> dict[str, str]:
@@ -139,6 +172,7 @@ def run_program(
     timeout_s: float = TIMEOUT_S,
     name: str | None = None,
     on_progress: Callable[[str], None] | None = None,
+    stopper: Stopper | None = None,
 ) -> GitOutput:
     """Run git, or a program that works with it, as `UserGit.call` does. `name` is what errors call it."""
     name = name or os.path.basename(_text(command[0]))
@@ -154,7 +188,8 @@ def run_program(
         )
     except OSError as error:
         raise GitError(f"{name} could not be run in {cwd}: {error.strerror}") from None
-    return _communicate(process, name, stdin, timeout_s, on_progress)
+    with (stopper or Stopper()).guarding(process):
+        return _communicate(process, name, stdin, timeout_s, on_progress)
 
 
 def _communicate(
@@ -172,10 +207,7 @@ def _communicate(
 
     def end_late() -> None:
         is_late.set()
-        _signal(process, signal.SIGTERM)  # by which git removes its lock files
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(TERM_GRACE_S)
-        _kill(process)
+        _end(process)
 
     timer = threading.Timer(timeout_s, end_late)
     threads = [
@@ -210,6 +242,14 @@ def _communicate(
     if is_too_long:
         raise GitError(f"{name} printed more than {MAX_OUTPUT_BYTES / 1024**2:g} MiB")
     return GitOutput(process.returncode, bytes(stdout), stderr.decode("utf-8", "replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started. Git removes its lock files when it is asked to end."""
+    _signal(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(TERM_GRACE_S)
+    _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
