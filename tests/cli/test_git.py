@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace.repositories import Clone, StandIn, git
+from workspace.repositories import Clone, StandIn, git, path_with
 
 from .conftest import Cli, On
 
@@ -27,12 +27,7 @@ def clone(cli: Cli, tmp_path: Path) -> Clone:
     cli.workspace = clone.root
     programs = tmp_path / "programs"
     programs.mkdir()
-    kept = [
-        each
-        for each in os.environ["PATH"].split(os.pathsep)
-        if not any(os.path.exists(os.path.join(each, name)) for name in ("gh", "glab"))
-    ]
-    cli.env["PATH"] = os.pathsep.join([str(programs), *kept])
+    cli.env["PATH"] = path_with(programs)
     return clone
 
 

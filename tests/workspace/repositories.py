@@ -100,14 +100,19 @@ class StandIn:
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
 
 
-def only_these_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that comes first on the PATH, on which there is no `gh` and no `glab` else."""
-    programs = folder / "programs"
-    programs.mkdir()
-    kept = [
+def path_with(programs: Path) -> str:
+    """Return a PATH on which this folder is first, and no other one has `gh` or `glab`."""
+    others = [
         each
         for each in os.environ["PATH"].split(os.pathsep)
         if not any(os.path.exists(os.path.join(each, name)) for name in ("gh", "glab"))
     ]
-    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), *kept]))
+    return os.pathsep.join([str(programs), *others])
+
+
+def only_these_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder for stand-ins: there is no `gh` and no `glab` but those that are put there."""
+    programs = folder / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", path_with(programs))
     return programs

@@ -403,9 +403,9 @@ def test_no_remote_several_remotes_and_one_by_name(clone: Clone, tmp_path: Path)
 
 
 def test_a_password_is_never_asked_for(clone: Clone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
+    mark = tmp_path / "asked"
     script = tmp_path / "askpass"
-    script.write_text(f"#!/bin/sh\ntouch {asked}\necho secret\n")
+    script.write_text(f"#!/bin/sh\ntouch {mark}\necho secret\n")
     script.chmod(0o755)
     for name in ("GIT_ASKPASS", "SSH_ASKPASS"):
         monkeypatch.setenv(name, str(script))
@@ -418,7 +418,7 @@ def test_a_password_is_never_asked_for(clone: Clone, monkeypatch: pytest.MonkeyP
     with pytest.raises(GitActionError, match="did not let you in") as caught:
         push(clone.repository)
     assert "credential helper" in caught.value.guidance
-    assert not asked.exists()
+    assert not mark.exists()
 
 
 # -- pull requests

@@ -788,6 +788,118 @@ export interface Rewind {
   operation: string | null;
 }
 
+export type GitChange = "added" | "modified" | "deleted" | "renamed" | "copied" | "type changed";
+
+export type GitOperation = "merge" | "rebase" | "cherry-pick" | "revert" | "bisect";
+
+export type PullRequestProgram = "gh" | "glab";
+
+/**
+ * A file that differs from the last commit.
+ *
+ * `staged`: how it differs in the index; `unstaged`: how the file itself differs from the index. A file in conflict has
+ * neither, and `conflict` says how: "both modified", "deleted by us".
+ */
+export interface GitFile {
+  path: string;
+  staged: GitChange | null;
+  unstaged: GitChange | null;
+  is_untracked: boolean;
+  conflict: string | null;
+  /** of a renamed or copied file */
+  old_path: string | null;
+}
+
+/** A remote repository. `url` is where pushes go, without a password; `host` is None for a folder. */
+export interface GitRemote {
+  name: string;
+  url: string;
+  host: string | null;
+  /** the program that opens pull requests there, installed or not */
+  program: PullRequestProgram | null;
+}
+
+/**
+ * The branch and the files of a repository.
+ *
+ * `branch` is None where HEAD is detached, `commit` None before the first commit. `ahead` and `behind` count commits
+ * against the upstream, as of the last fetch; None without one. `files` are the first of `file_count`.
+ */
+export interface GitState {
+  root: string;
+  branch: string | null;
+  commit: string | null;
+  /** of the last commit */
+  subject: string | null;
+  /** such as origin/main */
+  upstream: string | null;
+  ahead: number | null;
+  behind: number | null;
+  /** of the remote, as far as the last clone or fetch told */
+  default_branch: string | null;
+  /** one that was begun, and waits to be continued or aborted */
+  operation: GitOperation | null;
+  /** this is a linked work tree (`git worktree`) */
+  is_linked: boolean;
+  files: readonly GitFile[];
+  file_count: number;
+  staged_count: number;
+  unstaged_count: number;
+  untracked_count: number;
+  conflict_count: number;
+  remotes: readonly GitRemote[];
+  /** the installed program that opens pull requests on the branch's remote */
+  program: PullRequestProgram | null;
+  /** what was changed in the repository's settings and hooks since agents work there */
+  untrusted: readonly string[];
+  /** the ids of sessions whose agents are at work in these files */
+  running: readonly string[];
+}
+
+/** A commit that was made. `output` is what git and its hooks wrote. */
+export interface GitCommit {
+  commit: string;
+  /** None: HEAD is detached */
+  branch: string | null;
+  subject: string;
+  file_count: number;
+  output: string;
+}
+
+/** A branch that was pushed. `output` is what git, its hooks and the remote wrote. */
+export interface GitPush {
+  remote: string;
+  branch: string;
+  commit: string;
+  /** without a password */
+  url: string;
+  /** the remote did not have the branch before */
+  is_new: boolean;
+  /** there was nothing to push */
+  is_up_to_date: boolean;
+  /** what the branch follows from now on */
+  upstream: string | null;
+  output: string;
+}
+
+/** A pull request (or merge request), opened now, or found open already (`is_new` is False). */
+export interface PullRequest {
+  url: string;
+  program: PullRequestProgram;
+  branch: string;
+  base: string | null;
+  title: string;
+  is_new: boolean;
+}
+
+/** A commit message that the agent proposes. `hidden_paths`: files whose lines it was not shown, by a rule. */
+export interface ProposedMessage {
+  message: string;
+  hidden_paths: readonly string[];
+  /** the difference was too long to be shown to the agent as a whole */
+  is_shortened: boolean;
+}
+
 export type Scope = "view" | "prompt" | "admin";
 
 export type Stream = "sessions" | "session" | "permissions" | "terminal" | "agents";
@@ -1667,6 +1779,67 @@ export interface CheckpointRewind extends Request {
   plan?: string | null;
 }
 
+/** Read the branch of a session's repository, and which files differ from the last commit. */
+export interface GitReadState extends Request {
+  type: "git.state";
+  session_id: string;
+}
+
+/**
+ * Commit all changes of the repository, or those at or below `paths`, or what is staged.
+ *
+ * Hooks run as in git. It is refused while an agent is at work in these files, unless `while_running`; and where
+ * settings or hooks of the repository were changed since agents work there, unless `trust_repository`.
+ */
+export interface GitCommitChanges extends Request {
+  type: "git.commit";
+  session_id: string;
+  message: string;
+  paths?: readonly string[] | null;
+  only_staged?: boolean;
+  while_running?: boolean;
+  trust_repository?: boolean;
+}
+
+/** Ask the session's agent for a commit message, in a session of its own that is not stored. */
+export interface GitProposeMessage extends Request {
+  type: "git.propose_message";
+  session_id: string;
+  paths?: readonly string[] | null;
+  only_staged?: boolean;
+}
+
+/**
+ * Push the branch to the branch of the same name, never by force.
+ *
+ * `set_upstream`: whether it follows that branch from now on; by default if it follows none.
+ */
+export interface GitPushBranch extends Request {
+  type: "git.push";
+  session_id: string;
+  remote?: string | null;
+  set_upstream?: boolean | null;
+  trust_repository?: boolean;
+}
+
+/**
+ * Open a pull request for the pushed branch by `gh` or `glab`, or find the one that is open.
+ *
+ * `title`: by default the subject of the last commit. `base`: by default the remote's default branch. `program`: for a
+ * host that neither program is known for.
+ */
+export interface GitOpenPullRequest extends Request {
+  type: "git.pull_request";
+  session_id: string;
+  title?: string | null;
+  body?: string;
+  base?: string | null;
+  draft?: boolean;
+  remote?: string | null;
+  program?: PullRequestProgram | null;
+  trust_repository?: boolean;
+}
+
 /** Queue a prompt. */
 export interface QueueAdd extends Request {
   type: "queue.add";
@@ -2012,6 +2185,11 @@ export type AnyRequest =
   | CheckpointList
   | CheckpointDiff
   | CheckpointRewind
+  | GitReadState
+  | GitCommitChanges
+  | GitProposeMessage
+  | GitPushBranch
+  | GitOpenPullRequest
   | QueueAdd
   | QueueEdit
   | QueueMove
@@ -2073,6 +2251,11 @@ export interface ResultOf {
   "checkpoint.list": Checkpoints;
   "checkpoint.diff": WorkspaceDiff;
   "checkpoint.rewind": Rewind;
+  "git.state": GitState;
+  "git.commit": GitCommit;
+  "git.propose_message": ProposedMessage;
+  "git.push": GitPush;
+  "git.pull_request": PullRequest;
   "queue.add": PromptAccepted;
   "queue.edit": Done;
   "queue.move": Done;
@@ -2122,6 +2305,7 @@ export const READ_ONLY: ReadonlySet<RequestType> = new Set<RequestType>([
   "session.diffs",
   "checkpoint.list",
   "checkpoint.diff",
+  "git.state",
   "workspace.recent",
   "policy.list",
   "policy.preview",
