@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from dragoman.protocol.checkpoints import RunRef as RunRef
     from dragoman.protocol.checkpoints import SkippedPath as SkippedPath
     from dragoman.protocol.checkpoints import WorkspaceDiff as WorkspaceDiff
+    from dragoman.protocol.git import GitCommit as GitCommit
+    from dragoman.protocol.git import GitFile as GitFile
+    from dragoman.protocol.git import GitPush as GitPush
+    from dragoman.protocol.git import GitRemote as GitRemote
+    from dragoman.protocol.git import GitState as GitState
+    from dragoman.protocol.git import ProposedMessage as ProposedMessage
+    from dragoman.protocol.git import PullRequest as PullRequest
     from dragoman.record import events as events
     from dragoman.record import rows as rows
     from dragoman.remote.client import Client as Client
@@ -63,6 +70,7 @@ if TYPE_CHECKING:
     from dragoman.session.capabilities import LoginMethod as LoginMethod
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.diagnostics import Diagnostic as Diagnostic
+    from dragoman.session.git import GitActions as GitActions
     from dragoman.session.handle import SessionHandle as SessionHandle
     from dragoman.session.login import login as login
     from dragoman.session.options import SessionConfig as SessionConfig
@@ -79,6 +87,7 @@ if TYPE_CHECKING:
     from dragoman.session.spec import AgentSpec as AgentSpec
     from dragoman.session.spec import Limits as Limits
     from dragoman.session.sync import SyncAgentRuntime as SyncAgentRuntime
+    from dragoman.session.sync import SyncGit as SyncGit
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
     from dragoman.wire.vocabulary import EnvVariable as EnvVariable
@@ -106,6 +115,12 @@ _HOMES = {
     "EvaluationPrompt": "evaluation.response",
     "EvaluationStats": "evaluation.response",
     "FileAttachment": "session.prompt",
+    "GitActions": "session.git",
+    "GitCommit": "protocol.git",
+    "GitFile": "protocol.git",
+    "GitPush": "protocol.git",
+    "GitRemote": "protocol.git",
+    "GitState": "protocol.git",
     "HttpHeader": "wire.vocabulary",
     "Hub": "hub.hub",
     "Hunk": "protocol.checkpoints",
@@ -122,6 +137,8 @@ _HOMES = {
     "PermissionRequest": "host.permission",
     "PolicyRule": "host.policy.rules",
     "PromptResponse": "evaluation.response",
+    "ProposedMessage": "protocol.git",
+    "PullRequest": "protocol.git",
     "Question": "host.question.question",
     "QuestionAnswer": "host.question.question",
     "RemoteSession": "remote.session",
@@ -137,6 +154,7 @@ _HOMES = {
     "SkippedPath": "protocol.checkpoints",
     "SyncAgentRuntime": "session.sync",
     "SyncClient": "remote.client",
+    "SyncGit": "session.sync",
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
     "TextAttachment": "session.prompt",

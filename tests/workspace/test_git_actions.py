@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import GitActionError, InputError
+from dragoman.workspace.commit_diff import describe_changes
 from dragoman.workspace.git_actions import commit, push
 from dragoman.workspace.git_state import (
     MAX_FILES,
@@ -150,6 +151,23 @@ def test_reading_the_state_runs_no_program_of_the_repository(clone: Clone, tmp_p
     assert [file.path for file in state.files] == ["a.txt", ".gitattributes"]
     assert not ran.exists()
     assert (clone.root / ".git" / "index").read_bytes() == index
+
+
+def test_reading_fetches_nothing_in_a_partial_clone(clone: Clone, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    blob = clone.git("rev-parse", "HEAD:a.txt")
+    clone.git("config", "core.repositoryFormatVersion", "1")
+    clone.git("config", "extensions.partialClone", "origin")
+    clone.git("config", "remote.origin.promisor", "true")
+    clone.git("config", "remote.origin.uploadpack", f"touch {ran}; git-upload-pack")
+    (clone.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    clone.write("a.txt", "changed\n")
+    assert [file.path for file in read_state(clone.repository).files] == ["a.txt"]
+    with pytest.raises(GitActionError, match="the changes cannot be read"):
+        describe_changes(clone.repository)
+    assert not ran.exists()
+    assert clone.git("cat-file", "blob", blob) == "a"  # as plain git does
+    assert ran.exists()
 
 
 def test_a_submodule_is_not_entered(clone: Clone, tmp_path: Path) -> None:

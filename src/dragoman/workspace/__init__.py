@@ -13,6 +13,12 @@ shadow            the git repository that they are stored in
 tree_diff         the difference of two of them
 restore           files that are brought back
 git               the program git, on repositories of our own
+
+user_git      the program git, on the user's own repository
+git_state     the branch and the changed files of that repository
+git_actions   commits and pushes in it; pull_request: pull requests by gh and glab
+git_trust     settings and hooks of it that were changed since agents work there
+commit_diff   what a commit would contain, for an agent that proposes its message
 """
 
 from dragoman.workspace.folders import Workspace

@@ -18,7 +18,14 @@ from typing import Final, NamedTuple
 from dragoman.errors import GitActionError
 from dragoman.workspace.git import GitError
 from dragoman.workspace.git_actions import choose_entries
-from dragoman.workspace.git_state import SAFE_CONFIG, Repository, StatusEntry, read_status, without_filters
+from dragoman.workspace.git_state import (
+    SAFE_CONFIG,
+    ReadingGit,
+    Repository,
+    StatusEntry,
+    read_status,
+    without_filters,
+)
 from dragoman.workspace.shadow import path_text
 from dragoman.workspace.user_git import UserGit
 
@@ -55,7 +62,7 @@ def describe_changes(
 
     `is_hidden` is called with the path of each file.
     """
-    git = UserGit(repository.root)
+    git = ReadingGit(repository.root)
     try:
         headers, entries = read_status(git)
         chosen = choose_entries(entries, paths, repository.root) if paths is not None else entries

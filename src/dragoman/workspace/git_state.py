@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-import msgspec
-
 from dragoman.errors import GitActionError
 from dragoman.protocol.git import GitChange, GitFile, GitOperation, GitRemote, GitState, PullRequestProgram
 from dragoman.workspace.git import GitError
@@ -64,6 +62,13 @@ _OPERATIONS: Final[tuple[tuple[str, GitOperation], ...]] = (
 
 # `user@host:path`, as ssh takes it; not `C:\…`.
 _SCP_URL: Final = re.compile(r"(?:(?P<user>[^@/:]+)@)?(?P<host>[^/:@]{2,}):(?P<path>(?!//).+)")
+
+
+class ReadingGit(UserGit):
+    """Git that only looks. In a partial clone it fetches nothing: that would run what the repository names."""
+
+    def _environment(self) -> dict[str, str]:
+        return {**super()._environment(), "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class StatusEntry(NamedTuple):
@@ -156,7 +161,7 @@ def _letters(letters: bytes) -> tuple[GitChange | None, GitChange | None]:
 
 def read_state(repository: Repository) -> GitState:
     """Read the state of a repository. Raises `GitActionError`."""
-    git = UserGit(repository.root)
+    git = ReadingGit(repository.root)
     try:
         headers, entries = read_status(git)
         remotes = read_remotes(git)
@@ -298,8 +303,3 @@ def program_for(host: str | None) -> PullRequestProgram | None:
         if any(line.strip() == f"{host}:" for line in lines):
             return program
     return None
-
-
-def with_trust(state: GitState, untrusted: Sequence[str], running: Sequence[str]) -> GitState:
-    """Return the state with what only its caller knows."""
-    return msgspec.structs.replace(state, untrusted=tuple(untrusted), running=tuple(running))
