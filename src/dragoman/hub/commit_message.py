@@ -20,6 +20,7 @@ from dragoman.hub.scopes import reading_reason
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle
 from dragoman.session.options import SessionConfig
+from dragoman.session.spec import AgentSpec
 from dragoman.workspace import OutsideWorkspace, Workspace
 from dragoman.workspace.commit_diff import ChangesText
 
@@ -45,7 +46,11 @@ empty line and a short text that says why. No quotes, no code fence, no remarks.
 async def propose_message(config: Config | None, handle: SessionHandle, changes: ChangesText) -> str:
     """Return the message that the agent of a session proposes. Raises what the agent fails with."""
     client = LocalClient(config=config)
-    spec = client.spec_of_handle(handle)
+    return await ask_for_message(client, client.spec_of_handle(handle), changes)
+
+
+async def ask_for_message(client: LocalClient, spec: AgentSpec, changes: ChangesText) -> str:
+    """Return the message that an agent proposes, in a session of its own; close the client."""
     spec = msgspec.structs.replace(spec, read_files=False, write_files=False, terminals=False, cwd=None, shared=False)
     with tempfile.TemporaryDirectory(prefix="dragoman-message-") as folder:
         session_config = SessionConfig(workspace=Workspace(folder), access="read-only", rules=_RULES)
