@@ -73,6 +73,7 @@ GROUPS = {
         "RunRef",
         "SkippedPath",
     ),
+    "Git": ("GitActions", "GitState", "GitFile", "GitRemote", "GitCommit", "GitPush", "PullRequest", "ProposedMessage"),
     "Attachments": ("TextAttachment", "FileAttachment", "ImageAttachment", "AudioAttachment", "LinkAttachment"),
     "Permissions": ("PermissionRequest", "PermissionAnswer", "PolicyRule", "answer_later"),
     "Questions": ("Question", "QuestionAnswer"),
@@ -100,7 +101,7 @@ GROUPS = {
         "Limits",
         "Diagnostic",
     ),
-    "For programs without async": ("SyncSession", "SyncRun", "SyncAgentRuntime"),
+    "For programs without async": ("SyncSession", "SyncGit", "SyncRun", "SyncAgentRuntime"),
     "Interfaces": ("AgentClient", "LocalClient"),
 }
 # Modules that have their own page or section.
@@ -143,7 +144,7 @@ ATTRIBUTES = {
 }
 
 # Programs get these from functions and methods, and never call the constructor.
-NOT_CONSTRUCTED = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient", "RemoteSession"}
+NOT_CONSTRUCTED = {"Session", "Run", "GitActions", "SyncSession", "SyncRun", "SyncGit", "AgentClient", "RemoteSession"}
 
 # Classes that are described by the docstring of their module.
 DESCRIBED_BY_MODULE = {"Diagnostic"}

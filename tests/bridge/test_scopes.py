@@ -587,6 +587,7 @@ class World:
         yield requests.SessionDiffs(session_id=plain, path=".env")
         yield requests.CheckpointList(session_id=plain)
         yield requests.CheckpointDiff(session_id=plain, since_start=True, path=".env")
+        yield requests.GitReadState(session_id=plain)
         yield requests.QueueAdd(session_id=plain, text="stream 1", command_id="queued")
         yield requests.QueueEdit(session_id=plain, queued_id="queued", text="stream 3")
         yield requests.QueueMove(session_id=plain, queued_id="queued", to=0)
