@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.config import load
-from dragoman.errors import GitActionError, InputError
-from dragoman.hub.commit_message import clean_message
+from dragoman.errors import GitActionError, InputError, SandboxUnavailable
+from dragoman.hub.commit_message import clean_message, propose_message
 from dragoman.hub.hub import Hub
 from dragoman.hub.session_git import folder_git, session_git
 from dragoman.record.events import GitAction
@@ -23,6 +24,7 @@ from dragoman.session.session import Session
 from dragoman.testing.memory import session_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.workspace import Workspace
+from dragoman.workspace.commit_diff import describe_changes
 from workspace.repositories import Clone, StandIn, git, only_these_programs
 
 NewHub = Callable[[], Hub]
@@ -239,6 +241,9 @@ class StdioAgent:
     def received(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
+    def prompts(self) -> str:
+        return "".join(json.dumps(message) for message in self.received() if message.get("method") == "session/prompt")
+
     def prompt(self) -> str:
         prompts = [message["params"] for message in self.received() if message.get("method") == "session/prompt"]
         return str(prompts[-1]["prompt"][0]["text"])
@@ -283,6 +288,19 @@ async def test_the_agent_proposes_a_message_in_a_session_of_its_own(
     offered = [message["params"]["clientCapabilities"] for message in received if message.get("method") == "initialize"]
     assert offered[0]["fs"]
     assert all(not each.get("fs") and not each.get("terminal") for each in offered[1:])
+
+
+async def test_the_agent_of_a_session_in_a_sandbox_is_asked_in_one(
+    new_hub: NewHub, clone: Clone, tmp_path: Path
+) -> None:
+    agent = StdioAgent(tmp_path)
+    async with new_hub() as hub, hub.open_session(agent.command, cwd=clone.root) as session:
+        clone.write("a.txt", "b\n")
+        handle = msgspec.structs.replace(session.snapshot(), sandbox="seatbelt")  # which is not for this system
+        changes = await asyncio.to_thread(describe_changes, clone.repository)
+        with pytest.raises(SandboxUnavailable):
+            await propose_message(None, handle, changes)
+    assert "Write the message" not in agent.prompts()
 
 
 async def test_a_long_difference_is_shortened_file_by_file(new_hub: NewHub, clone: Clone, tmp_path: Path) -> None:

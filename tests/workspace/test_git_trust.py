@@ -116,6 +116,25 @@ def test_a_repository_that_an_agent_created_is_fine_and_its_hooks_are_not(
     assert trust.changes(folder) == ()
 
 
+def test_a_repository_below_a_folder_in_which_agents_work_is_not_trusted_at_first_sight(
+    clone: Clone, trust: RepositoryTrust, tmp_path: Path
+) -> None:
+    trust.remember(clone.root)
+    nested = clone.root / "nested"
+    git(clone.root, "init", "--quiet", str(nested))
+    assert trust.changes(nested) == ()
+    (nested / ".git" / "hooks").mkdir(exist_ok=True)
+    (nested / ".git" / "hooks" / "pre-commit").write_text("evil")
+    assert trust.changes(nested) == ("hook pre-commit (new)",)
+    trust.remember(nested)  # a session is opened there
+    assert trust.changes(nested) == ("hook pre-commit (new)",)
+    elsewhere = tmp_path / "elsewhere"
+    git(tmp_path, "init", "--quiet", str(elsewhere))
+    git(elsewhere, "config", "core.sshCommand", "ssh -4")
+    trust.remember(elsewhere)
+    assert trust.changes(elsewhere) == ()
+
+
 def test_hooks_in_a_folder_of_the_work_tree_count(clone: Clone, trust: RepositoryTrust) -> None:
     clone.git("config", "core.hooksPath", ".husky")
     clone.hook("pre-commit", ". _/run", folder=clone.root / ".husky")

@@ -2,6 +2,7 @@
 
 The conversation stays as it is: another process of the same agent gets the difference as text, in an empty folder that
 is removed, and its session is in no journal. It is offered no files and no terminals, and all permissions are denied.
+If the session is in a sandbox, so is this one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -46,14 +47,30 @@ empty line and a short text that says why. No quotes, no code fence, no remarks.
 async def propose_message(config: Config | None, handle: SessionHandle, changes: ChangesText) -> str:
     """Return the message that the agent of a session proposes. Raises what the agent fails with."""
     client = LocalClient(config=config)
-    return await ask_for_message(client, client.spec_of_handle(handle), changes)
+    spec = client.spec_of_handle(handle)
+    return await ask_for_message(client, spec, changes, sandbox=handle.sandbox, network=handle.network)
 
 
-async def ask_for_message(client: LocalClient, spec: AgentSpec, changes: ChangesText) -> str:
+async def ask_for_message(
+    client: LocalClient,
+    spec: AgentSpec,
+    changes: ChangesText,
+    *,
+    sandbox: bool | str | None = None,
+    network: bool | Literal["hosts"] | None = None,
+) -> str:
     """Return the message that an agent proposes, in a session of its own; close the client."""
     spec = msgspec.structs.replace(spec, read_files=False, write_files=False, terminals=False, cwd=None, shared=False)
     with tempfile.TemporaryDirectory(prefix="dragoman-message-") as folder:
-        session_config = SessionConfig(workspace=Workspace(folder), access="read-only", rules=_RULES)
+        session_config = SessionConfig(
+            workspace=Workspace(folder),
+            access="read-only",
+            rules=_RULES,
+            sandbox=sandbox,
+            network=network,
+            skills=(),
+            custom_instructions="",
+        )
         try:
             session = await client.open(spec, session_config)
             result = await session.run(_prompt(changes), deadline=PROPOSAL_TIMEOUT_S)

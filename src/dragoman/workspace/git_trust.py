@@ -75,12 +75,11 @@ class RepositoryTrust:
 
         def add(current: _Trusted) -> _Trusted:
             folders = {key: value for key, value in current.folders.items() if _may_exist(key)}
-            folders.setdefault(folder_key(folder), repository)
             repositories = {key: value for key, value in current.repositories.items() if _may_exist(key)}
             if repository:
-                # One that appeared since is compared with an empty one: `git init` by an agent is fine, a hook is not.
-                repositories.setdefault(repository, items if folders[folder_key(folder)] == repository else {})
-            return _Trusted(folders=folders, repositories=repositories)
+                known = _digests(current, folder, repository)
+                repositories[repository] = items if known is None else known
+            return _Trusted(folders={folder_key(folder): repository, **folders}, repositories=repositories)
 
         self._file.change(add)
 
@@ -100,18 +99,29 @@ class RepositoryTrust:
         stored = self._file.read()
         repository = _repository_key(folder)
         recorded = stored.folders.get(folder_key(folder))
-        trusted = stored.repositories.get(repository)
-        if recorded is None and trusted is None:
+        trusted = _digests(stored, folder, repository)
+        if trusted is None:
             return ()
         items = fingerprint(folder)
         changed = [] if not recorded or recorded == repository else [REPLACED]
-        trusted = trusted or {}
         changed += [
             _described(name, trusted, items)
             for name in sorted(trusted.keys() | items.keys())
             if trusted.get(name) != items.get(name)
         ]
         return tuple(changed)
+
+
+def _digests(stored: _Trusted, folder: Path, repository: str) -> dict[str, str] | None:
+    """Return the trusted digests of a folder's repository; None where no agent has worked there.
+
+    A repository that appeared in a folder in which agents work is compared with an empty one: `git init` by an
+    agent is fine, a hook is not.
+    """
+    if repository in stored.repositories:
+        return stored.repositories[repository]
+    is_new = folder_key(folder) in stored.folders or any(Path(repository).is_relative_to(key) for key in stored.folders)
+    return {} if is_new else None
 
 
 def _described(name: str, before: dict[str, str], after: dict[str, str]) -> str:
