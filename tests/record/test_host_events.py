@@ -126,6 +126,20 @@ def test_a_checkpoint_that_failed_is_a_warning_with_its_reason() -> None:
     assert "before this run" in notice.title
 
 
+def test_a_git_action_is_an_event_and_a_notice() -> None:
+    tape = Tape()
+    tape.note(notes.GitAction("commit", "main", "0123456789abcdef", "Add retries", file_count=2))
+    event = only(tape, events.GitAction)
+    assert (event.action, event.branch, event.commit) == ("commit", "main", "0123456789abcdef")
+    tape.note(notes.GitAction("push", None, "0123456789abcdef", remote="origin", url="https://example.org/x"))
+    tape.note(notes.GitAction("pull_request", "main", subject="Add retries", url="https://example.org/1"))
+    assert [(notice.title, notice.text) for notice in tape.fold.notices.values()] == [
+        ("Committed 0123456789 on main: Add retries", None),
+        ("Pushed no branch (0123456789) to origin", "https://example.org/x"),
+        ("Opened a pull request: Add retries", "https://example.org/1"),
+    ]
+
+
 def test_a_rewind_is_told_with_the_files_that_it_changed() -> None:
     tape = Tape()
     tape.note(notes.Rewound("op", "before run 3", "run-3", True, 3, ("a", "b")))
