@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,23 @@ def test_what_was_there_before_is_trusted_and_what_came_later_is_named(clone: Cl
     assert trust.changes(clone.root) == ()
     (clone.root / ".git" / "hooks" / "pre-commit").unlink()
     assert trust.changes(clone.root) == ("hook pre-commit (removed)",)
+
+
+def test_a_repository_that_leads_to_another_one_is_named(clone: Clone, trust: RepositoryTrust, tmp_path: Path) -> None:
+    trust.remember(clone.root)
+    clone.git("clone", "--quiet", "--bare", ".", str(tmp_path / "planted"))
+    (clone.root / ".git" / "commondir").write_text(str(tmp_path / "planted"))
+    assert "commondir (new)" in trust.changes(clone.root)
+
+
+def test_a_pipe_in_the_place_of_a_hook_is_named_and_not_read(clone: Clone, trust: RepositoryTrust) -> None:
+    trust.remember(clone.root)
+    hooks = clone.root / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    os.mkfifo(hooks / "pre-commit")
+    clone.git("config", "gc.auto", "0")
+    clone.git("config", "gc.recentObjectsHook", "evil")
+    assert trust.changes(clone.root) == ("hook pre-commit (new)", "setting gc.recentobjectshook (new)")
 
 
 def test_ordinary_work_changes_nothing_that_counts(clone: Clone, trust: RepositoryTrust, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,8 @@ _HARMLESS_KEY: Final = re.compile(
     r"|core\.(autocrlf|eol|safecrlf|untrackedcache|commitgraph|multipackindex|sparsecheckout|sparsecheckoutcone)"
     r"|user\.(name|email|signingkey)|extensions\.(worktreeconfig|objectformat|partialclone|refstorage)"
     r"|submodule\..*\.(url|active|branch|path|fetchrecursesubmodules|ignore)|submodule\.(active|recurse)"
-    r"|(color|gc|maintenance|pull|push|rerere|advice|index|fetch|pack|feature|status|log|init|column)\..*"
+    r"|(color|maintenance|pull|push|rerere|advice|index|fetch|pack|feature|status|log|column)\..*"
+    r"|gc\.(?!recentobjectshook).*"
     r"|commit\.(gpgsign|verbose|cleanup)|tag\.(gpgsign|sort)|lfs\.repositoryformatversion"
     r"|lfs\..*\.(access|locksverify)"
 )
@@ -165,8 +167,10 @@ def fingerprint(folder: Path) -> dict[str, str]:
     for path in _files(hooks_folder):
         if path.suffix != ".sample":
             items[f"hook {path_text(os.fsencode(path.relative_to(hooks_folder)))}"] = _file_digest(path)
-    if (attributes := common_dir / "info" / "attributes").exists():
-        items["info/attributes"] = _file_digest(attributes)
+    # `commondir` in a repository of its own leads git to another one, with other settings and hooks.
+    for special in ("info/attributes", "commondir"):
+        if os.path.lexists(common_dir / special):
+            items[special] = _file_digest(common_dir / special)
     return items
 
 
@@ -184,9 +188,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _file_digest(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_HOOK_BYTES)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):  # reading a FIFO would wait for ever
+                return f"no regular file: {status.st_mode:o}"
+            data = file.read(MAX_HOOK_BYTES)
     except OSError as error:
         return f"unreadable: {error.errno}"
     late = str((status.st_size, status.st_mtime_ns)) if status.st_size > len(data) else ""
