@@ -319,6 +319,65 @@ def test_a_planted_git_file_opens_no_other_folder(gitdir: str, place: Place, tmp
     assert not any(path.is_relative_to(victim) for path in (*allowed.read, *allowed.write))
 
 
+@pytest.mark.parametrize("target", [".ssh", ".ssh/id", "other"])
+def test_a_link_that_an_earlier_command_made_opens_nothing(target: str, place: Place, tmp_path: Path) -> None:
+    """Paths that the user named, the folders on PATH and the agent's state: commands inside can replace what is there."""
+    (place.home / "other").mkdir()
+    outside = place.home / target
+    (place.workspace / ".venv/bin").mkdir(parents=True)
+    (place.home / "shortcut").symlink_to(place.workspace / "data")
+    for name in ("settings", "data", ".venv/lib", ".venv/include", "agent"):
+        (place.workspace / name).symlink_to(outside)
+    (place.home / ".agent/inner").symlink_to(outside)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    wanted = policy(
+        place.workspace,
+        "landlock",
+        place.home,
+        network=True,
+        state=("~/.agent/inner", "~/.agent/"),
+        write=(f"{place.workspace}/settings",),
+        read=(f"{place.workspace}/data", "~/shortcut"),
+        programs=(f"{place.workspace}/agent",),
+    )
+    env = {**place.env, "PATH": f"{place.workspace}/.venv/bin:/usr/bin"}
+    allowed = allowed_paths(wanted, env, temporary)
+    assert place.home / ".agent" in allowed.write
+    assert place.workspace / ".venv/bin" in allowed.read
+    for path in (*allowed.read, *allowed.write):
+        assert not outside.is_relative_to(path) or outside in allowed.hidden
+        assert not path.is_relative_to(outside)
+
+
+def test_a_repository_that_the_agent_made_in_its_state_opens_nothing(place: Place, tmp_path: Path) -> None:
+    repository = place.home / ".agent/repository"
+    tree = repository / "worktrees/x"
+    for folder in (tree, repository / "refs"):
+        folder.mkdir(parents=True)
+    (repository / "HEAD").write_text("ref: refs/heads/main\n")
+    (repository / "objects").symlink_to(place.home / ".ssh")
+    (tree / "commondir").write_text("../..\n")
+    (tree / "gitdir").write_text(f"{place.workspace}/.git\n")
+    (place.workspace / ".git").write_text(f"gitdir: {tree}\n")
+    assert repository / "objects" not in git_paths([place.workspace]).write
+    wanted = policy(place.workspace, "landlock", place.home, network=True, state=("~/.agent/",))
+    (tmp_path / "temporary").mkdir()
+    allowed = allowed_paths(wanted, place.env, tmp_path / "temporary")
+    assert not any((place.home / ".ssh").is_relative_to(path) for path in (*allowed.read, *allowed.write))
+
+
+@linux
+@pytest.mark.parametrize("name", [".git", ".git/config"])
+def test_a_fifo_among_the_files_of_git_does_not_keep_a_sandbox_from_starting(name: str, place: Place) -> None:
+    if name != ".git":
+        make_repository(place.workspace)
+        (place.workspace / name).unlink()
+    os.mkfifo(place.workspace / name)
+    program = f"from dragoman.workspace.sandbox_git import *; git_paths([Path({str(place.workspace)!r})])"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
+
+
 def test_a_program_in_the_home_folder_does_not_open_what_lies_beside_it(place: Place, tmp_path: Path) -> None:
     for name in (".local/bin", ".local/share/agent"):
         (place.home / name).mkdir(parents=True)

@@ -290,6 +290,12 @@ def linked_git_dir(marker: Path) -> Path | None:
     return _resolved(marker.parent, line.removeprefix(b"gitdir:"))
 
 
+def path_in_file(file: Path) -> Path | None:
+    """Return the path that a file of git has as its only line."""
+    line = read_small(file, MAX_LINK_BYTES)
+    return None if line is None else _resolved(file.parent, line)
+
+
 def _resolved(folder: Path, line: bytes) -> Path | None:
     try:
         return (folder / os.fsdecode(line.strip())).resolve()

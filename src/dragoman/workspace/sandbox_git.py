@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from dragoman.workspace.git import MAX_LIST_BYTES, linked_git_dir, path_in_file, read_small
+
 # Of a repository. Git creates the folders by itself; a missing one is made, so that it cannot be made inside.
 FIXED_FOLDERS: Final = ("hooks", "info")
 SETTINGS: Final = "config"
@@ -52,7 +54,8 @@ def git_paths(folders: Iterable[Path]) -> GitPaths:
             fixed += [dot_git, *_fixed_of_work_tree(gitdir, common)]
             if not any(gitdir.is_relative_to(each) or each.is_relative_to(gitdir) for each in folders):
                 read.append(common)
-                write += [gitdir, *(common / name for name in SHARED_FOLDERS)]
+                # Git makes none of them a link: one leads where somebody wants to write.
+                write += [gitdir, *(common / name for name in SHARED_FOLDERS if not (common / name).is_symlink())]
         elif dot_git.is_symlink() or dot_git.is_file():
             fixed.append(dot_git)
         else:
@@ -107,10 +110,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _has_settings_of_work_trees(gitdir: Path) -> bool:
-    try:
-        return "worktreeconfig" in (gitdir / SETTINGS).read_text(encoding="utf-8", errors="replace").lower()
-    except OSError:
-        return False
+    return b"worktreeconfig" in (read_small(gitdir / SETTINGS, MAX_LIST_BYTES) or b"").lower()
 
 
 def _made(path: Path, *, is_folder: bool = False) -> Path:
@@ -129,16 +129,12 @@ def _linked_work_tree(folder: Path) -> tuple[Path, Path] | None:
     A planted `.git` must not open another folder: both lie where git puts them, and lead back.
     """
     dot_git = folder / ".git"
-    try:
-        if dot_git.is_symlink():
-            return None
-        text = dot_git.read_text(encoding="utf-8").strip()
-        gitdir = (folder / text.removeprefix("gitdir:").strip()).resolve(strict=True)
-        common = (gitdir / (gitdir / "commondir").read_text(encoding="utf-8").strip()).resolve(strict=True)
-        back = gitdir / (gitdir / "gitdir").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+    if dot_git.is_symlink():
         return None
-    leads_back = Path(os.path.realpath(back.parent)) == Path(os.path.realpath(folder))
-    if text.startswith("gitdir:") and _is_repository(common) and leads_back and gitdir.parent == common / "worktrees":
-        return gitdir, common
-    return None
+    gitdir = linked_git_dir(dot_git)
+    if gitdir is None:
+        return None
+    common, back = (path_in_file(gitdir / name) for name in LINKS_OF_WORK_TREE)
+    if common is None or back is None or back.parent != Path(os.path.realpath(folder)):
+        return None
+    return (gitdir, common) if _is_repository(common) and gitdir.parent == common / "worktrees" else None

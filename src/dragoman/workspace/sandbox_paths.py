@@ -14,12 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from dragoman.errors import InputError
 from dragoman.workspace.sandbox_git import git_paths
 from dragoman.workspace.sandbox_policy import SandboxPolicy
+
+
+# Symbolic links that a path leads through at most, as in the kernel.
+MAX_LINKS: Final = 40
 
 
 class SandboxLists(msgspec.Struct, frozen=True):
@@ -77,21 +82,29 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
                 f"{folder} cannot be the workspace of a sandbox: {what} could not be hidden",
                 guidance="Use a folder for each project, below your home folder.",
             )
-    state = _make_state(policy.state, home, env)
-    git = git_paths(Path(os.path.realpath(folder)) for folder in policy.folders)
-    write = [*policy.folders, *state, *_expand(policy.write, home, env), temporary, *git.write]
-    tools = [*_program_folders(env, [program, *policy.programs], tuple(homes)), *_python_folders()]
+    folders = [Path(os.path.realpath(folder)) for folder in policy.folders]
+    git = git_paths(folders)
+    write = list(folders)
+    chosen_to_write = _expand(policy.write, home, env)
+    candidates = [*_make_state(policy.state, home, env), *chosen_to_write, *git.write]
+    for path in sorted(candidates, key=lambda path: len(path.parts)):  # the outer ones first
+        write += _followed([path], _existing(write))
+    written = _existing(write)
+    write.append(temporary)
+    programs = _followed([Path(word) for word in (program, *policy.programs) if word], written)
+    tools = _followed([*_program_folders(env, map(str, programs), tuple(homes)), *_python_folders()], written)
     given = [*_expand(lists.system, home, env), *_expand((*lists.home, *policy.read), home, env)]
+    given = _followed(given, written)
     # A folder of a tool must not bring the user's home folder with it.
     real_home = Path(os.path.realpath(home))
     tools = [path for path in tools if not any(bar.is_relative_to(os.path.realpath(path)) for bar in secrets)]
     lists_hidden = [*map(Path, homes), *_expand_each((*lists.hidden, *lists.secrets), homes)]
-    chosen = _existing(_expand((*policy.read, *policy.write), home, env))
+    chosen = _existing(_followed([*_expand(policy.read, home, env), *chosen_to_write], written))
     hidden = [path for path in _existing([*lists_hidden, *own]) if path not in chosen]
     read = _outermost(_existing([*given, *tools, *git.read]), hidden)
     writable = _outermost(_existing(write), ())
     # What the user opens inside of the workspace by `sandbox_write` is open.
-    opened = [path for path in _existing(_expand(policy.write, home, env)) if _is_inside(path, policy.folders)]
+    opened = [path for path in _existing(chosen_to_write) if _is_inside(path, policy.folders)]
     fixed = [path for path in git.fixed if not any(path.is_relative_to(folder) for folder in opened)]
     return AllowedPaths(
         home=real_home,
@@ -153,6 +166,42 @@ def _existing(paths: Iterable[Path]) -> list[Path]:
         except OSError:
             continue
     return list(dict.fromkeys(found))
+
+
+def _followed(paths: Iterable[Path], writable: Sequence[Path]) -> list[Path]:
+    """Leave out the paths that a link in a writable folder leads out of all writable folders.
+
+    A command in an earlier sandbox may have made such a link, to open its target to the next one.
+    """
+
+    def is_inside(path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in writable)
+
+    return [
+        path
+        for path in paths
+        if is_inside(Path(os.path.realpath(path))) or not any(map(is_inside, _link_folders(path)))
+    ]
+
+
+def _link_folders(path: Path) -> Iterator[Path]:
+    """Yield the real folder of each symbolic link that an absolute path leads through."""
+    current, names, count = Path("/"), list(path.parts[1:]), 0
+    while names and count < MAX_LINKS:
+        name = names.pop(0)
+        if name == "..":
+            current = current.parent
+            continue
+        try:
+            target = Path(os.readlink(current / name))
+        except OSError:  # no link, or nothing at all
+            current /= name
+            continue
+        count += 1
+        yield current
+        if target.is_absolute():
+            current = Path("/")
+        names[:0] = target.parts[1:] if target.is_absolute() else target.parts
 
 
 def _outermost(paths: Sequence[Path], hidden: Sequence[Path]) -> list[Path]:
