@@ -321,7 +321,7 @@ def test_a_planted_git_file_opens_no_other_folder(gitdir: str, place: Place, tmp
 
 @pytest.mark.parametrize("target", [".ssh", ".ssh/id", "other"])
 def test_a_link_that_an_earlier_command_made_opens_nothing(target: str, place: Place, tmp_path: Path) -> None:
-    """Paths that the user named, the folders on PATH and the agent's state: commands inside can replace what is there."""
+    """Commands inside can replace paths that the user named, folders on PATH and the agent's state."""
     (place.home / "other").mkdir()
     outside = place.home / target
     (place.workspace / ".venv/bin").mkdir(parents=True)
@@ -376,6 +376,19 @@ def test_a_fifo_among_the_files_of_git_does_not_keep_a_sandbox_from_starting(nam
     os.mkfifo(place.workspace / name)
     program = f"from dragoman.workspace.sandbox_git import *; git_paths([Path({str(place.workspace)!r})])"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
+
+
+@linux
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_variables_of_a_command_have_no_effect_before_it_is_confined(mechanism: str, place: Place) -> None:
+    """The agent chooses the variables of its terminals: a library that it has preloaded would run outside."""
+    env = {**place.env, "LD_PRELOAD": "/nonexistent/planted.so", "SHLVL": "7", "DRAGOMAN_INSIDE_NAME": "value"}
+    command = ["/bin/sh", "-c", 'echo "$LD_PRELOAD $SHLVL $DRAGOMAN_INSIDE_NAME $PWD"']
+    bare = subprocess.run(command, env=env, cwd=place.workspace, capture_output=True, check=True, text=True)
+    async with place.sandbox(mechanism, network=False) as sandbox, asyncio.timeout(TIMEOUT_S):
+        _, out, err = await run_in(sandbox, command, env, place.workspace)
+    assert err.count("planted.so") == bare.stderr.count("planted.so")  # the loader's complaint, from the command alone
+    assert out == bare.stdout
 
 
 def test_a_program_in_the_home_folder_does_not_open_what_lies_beside_it(place: Place, tmp_path: Path) -> None:

@@ -21,11 +21,14 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 EXIT_CODE = 125
 """The exit code where the sandbox could not be set up."""
+
+VARIABLE_PREFIX = "DRAGOMAN_INSIDE_"
+"""The command's variables have names with this prefix, so that nothing heeds them before the command does."""
 
 # -- system calls: the libc of the oldest supported systems has no functions for these
 
@@ -509,10 +512,19 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores some, and they would stay ignored
     try:
-        os.execv(command[0], command)  # noqa: S606
+        os.execve(command[0], command, command_environment(os.environ))  # noqa: S606
     except OSError as error:
         code = 126 if error.errno == errno.EACCES else 127
         _fail(f"{command[0]} cannot be run in the sandbox: {error.strerror}", code)
+
+
+def command_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the command. Of our own it gets the current folder, and the marker of its process."""
+    environment = {name.removeprefix(VARIABLE_PREFIX): env[name] for name in env if name.startswith(VARIABLE_PREFIX)}
+    for name, value in env.items():
+        if name == "PWD" or (name.startswith("DRAGOMAN_") and not name.startswith(VARIABLE_PREFIX)):
+            environment[name] = value
+    return environment
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -216,9 +216,10 @@ class Sandbox:
         environment = self._environment(env)
         match self._mechanism:
             case "bubblewrap":
-                return [*_SHELL_IGNORING_SIGNALS, *self._bwrap(self._allowed), *self._launcher(), *command], environment
+                line = [*_SHELL_IGNORING_SIGNALS, *self._bwrap(self._allowed), *self._launcher(), *command]
+                return line, _for_launcher(environment)
             case "landlock":
-                return [*self._launcher(), *command], environment
+                return [*self._launcher(), *command], _for_launcher(environment)
             case "seatbelt":
                 profile = seatbelt_profile(self._allowed, self._outer_port(), self._open_ports())
                 return [str(self._machine.seatbelt), "-p", profile, *command], environment
@@ -327,6 +328,15 @@ class Sandbox:
             writable=(*map(str, self.policy.folders), *self.policy.state, *self.policy.write),
             replaceable=tuple(map(str, self._allowed.replaceable)) if self._allowed is not None else (),
         )
+
+
+def _for_launcher(env: Mapping[str, str]) -> dict[str, str]:
+    """Rename the variables for the way to the launcher, which gives the command their own names.
+
+    The agent chooses those of its terminals. The programs that run before the command is confined must not heed them:
+    `LD_PRELOAD` would have them run the agent's code outside of the sandbox.
+    """
+    return {f"{_sandbox_main.VARIABLE_PREFIX}{name}": value for name, value in env.items()}
 
 
 def _hide(path: Path) -> list[str]:

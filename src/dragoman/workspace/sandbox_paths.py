@@ -22,7 +22,6 @@ from dragoman.errors import InputError
 from dragoman.workspace.sandbox_git import git_paths
 from dragoman.workspace.sandbox_policy import SandboxPolicy
 
-
 # Symbolic links that a path leads through at most, as in the kernel.
 MAX_LINKS: Final = 40
 
