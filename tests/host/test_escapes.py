@@ -25,6 +25,9 @@ import pytest
 from attempts import Attempts
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
+from dragoman.workspace.sandbox import Sandbox
+from dragoman.workspace.sandbox_policy import Machine, SandboxPolicy
+from workspace.sandbox_support import make_repository
 
 from .conftest import TIMEOUT_S, Agent, Build
 
@@ -626,3 +629,21 @@ async def test_a_link_that_is_swapped_in_to_what_the_rules_protect_gains_nothing
 
         await race_for(1_000, attempt, attempts)
     assert state_of(hooks) == before
+
+
+@pytest.mark.parametrize("name", ["hooks/pre-commit", "config", "info/attributes"])
+async def test_a_write_for_an_agent_in_a_sandbox_reaches_no_more_than_its_own(tmp_path: Path, name: str) -> None:
+    """We are outside of the sandbox: git's hooks and settings, which it cannot change there, we must not change."""
+    folder = tmp_path / "project"
+    make_repository(folder)
+    policy = SandboxPolicy(mechanism="landlock", folders=(folder,))
+    sandbox = await Sandbox.start(policy, {}, machine=Machine(landlock_version=6, has_seccomp=True))
+    sandbox.wrap(["/bin/true"], {"HOME": str(tmp_path / "home")})
+    agent = Agent(Workspace(folder), access="full", sandbox=sandbox)
+    before = {path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()}
+    error = await agent.refused("fs/write_text_file", path=str(folder / ".git" / name), content="planted")
+    await agent.ask("fs/write_text_file", path=str(folder / "file.txt"), content="new")
+    await sandbox.close()
+    assert "sandbox" in error.message
+    assert {path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()} == before
+    assert (folder / "file.txt").read_text() == "new"

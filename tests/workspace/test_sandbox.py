@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -384,7 +385,8 @@ async def test_variables_of_a_command_have_no_effect_before_it_is_confined(mecha
     """The agent chooses the variables of its terminals: a library that it has preloaded would run outside."""
     env = {**place.env, "LD_PRELOAD": "/nonexistent/planted.so", "SHLVL": "7", "DRAGOMAN_INSIDE_NAME": "value"}
     command = ["/bin/sh", "-c", 'echo "$LD_PRELOAD $SHLVL $DRAGOMAN_INSIDE_NAME $PWD"']
-    bare = subprocess.run(command, env=env, cwd=place.workspace, capture_output=True, check=True, text=True)
+    run_bare = partial(subprocess.run, command, env=env, cwd=place.workspace, capture_output=True, text=True)
+    bare = await asyncio.to_thread(run_bare, check=True)
     async with place.sandbox(mechanism, network=False) as sandbox, asyncio.timeout(TIMEOUT_S):
         _, out, err = await run_in(sandbox, command, env, place.workspace)
     assert err.count("planted.so") == bare.stderr.count("planted.so")  # the loader's complaint, from the command alone

@@ -62,7 +62,7 @@ class Host:
     `first_title` returns the title with which it was first reported.
 
     A `file_handler` or `terminal_handler` does the work in place of our own. With `keep_terminals` commands outlive a
-    run that was cancelled. Commands are started in the `sandbox`, where there is one.
+    run that was cancelled. In a `sandbox` commands are started, and only files are written that it leaves writable.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Host:
     ) -> None:
         self._workspace = workspace
         self._keep_terminals = keep_terminals
+        self._sandbox = sandbox
         self._run_terminals = _RunTerminals()
         self._requests = Requests(session_id, agent, workspace, tools)
         self._note = note
@@ -251,6 +252,8 @@ class Host:
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
         target = await self._files.prepare_write(params)
+        if self._sandbox is not None and (reason := self._sandbox.write_refusal(target.path)):
+            raise invalid("path", reason)
         permission = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
         old_text = None if self.permissions.denies(permission) else target.old_text

@@ -202,6 +202,13 @@ class Sandbox:
         """Return whether all these folders can be written inside."""
         return all(any(folder.is_relative_to(each) for each in self.policy.folders) for folder in folders)
 
+    def write_refusal(self, path: Path) -> str | None:
+        """Return why a file of the workspace cannot be written inside; None where it can. The path has no links."""
+        fixed = (*self._allowed.fixed, *self._allowed.replaceable) if self._allowed is not None else ()
+        if any(path.is_relative_to(each) for each in fixed):
+            return f"{path} cannot be written in a sandbox: your git would run what it says"
+        return None
+
     # -- commands
 
     def wrap(self, command: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -35,9 +35,15 @@ def loopback_port(url: str) -> int | None:
 
 
 class CommandWrapper(Protocol):
-    """Changes the command line and the environment with which a program is started: a sandbox."""
+    """A sandbox: it changes the command line and the environment with which a program is started.
+
+    `write_refusal` returns why a file cannot be written inside, or None: what the agent asks us to write, we write
+    outside of it.
+    """
 
     def wrap(self, command: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]: ...
+
+    def write_refusal(self, path: Path) -> str | None: ...
 
 
 class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
