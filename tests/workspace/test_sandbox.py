@@ -23,7 +23,7 @@ from dragoman.proc.pty import Pty
 from dragoman.proc.spawn import spawn
 from dragoman.workspace.sandbox import Sandbox, seatbelt_profile
 from dragoman.workspace.sandbox_git import git_paths
-from dragoman.workspace.sandbox_network import HostPattern, SandboxProxy, parse_host
+from dragoman.workspace.sandbox_network import HostPattern, SandboxProxy, _is_near, parse_host
 from dragoman.workspace.sandbox_paths import AllowedPaths, allowed_paths, split_around
 from dragoman.workspace.sandbox_policy import Machine, choose_mechanism, loopback_port, report_of
 from workspace.sandbox_support import MECHANISMS, git, machine_with, make_repository, policy, run_in
@@ -633,9 +633,10 @@ async def test_a_port_cannot_be_opened_later_without_a_namespace() -> None:
     await proxy.close()
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "::1", "169.254.169.254", "0.0.0.0"])
+async def test_a_name_that_leads_to_this_machine_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def resolve(host: str, port: int, **more: object) -> list[object]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     proxy = SandboxProxy([HostPattern("*.example.com")])
@@ -650,6 +651,40 @@ async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.
     await proxy.close()
     assert answer.startswith(b"HTTP/1.1 403")
     assert b"leads to this machine" in answer
+
+
+def test_every_address_of_this_machine_is_near() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it chooses the address that leads outside
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        own = probe.getsockname()[0]
+    assert _is_near(own)
+    assert not _is_near("192.0.2.1")
+
+
+async def test_a_request_names_the_host_that_was_allowed() -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = SandboxProxy([HostPattern("127.0.0.1", port)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", await proxy.listen_on_port())
+        target = f"http://127.0.0.1:{port}/x"
+        writer.write(f"GET {target} HTTP/1.1\r\nhost: internal.example\r\nX-A: 1\r\n\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        await proxy.close()
+    assert answer.startswith(b"HTTP/1.1 204")
+    assert heads[0].split(b"\r\n")[:2] == [b"GET /x HTTP/1.1", f"Host: 127.0.0.1:{port}".encode()]
+    assert b"internal.example" not in heads[0]
 
 
 @pytest.mark.parametrize("line", [b"GET / HTTP/1.1", b"nonsense", b"GET ftp://x/ HTTP/1.1"])

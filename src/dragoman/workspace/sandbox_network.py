@@ -186,7 +186,8 @@ class SandboxProxy:
                 await _answer(writer, 400, "expected CONNECT, or a request for http://…")
                 return
             address, slash, path = rest.partition("/")
-            request = f"{method} /{path if slash else ''} {version}\r\n".encode("latin-1") + _for_server(headers)
+            request = f"{method} /{path if slash else ''} {version}\r\n".encode("latin-1")
+            request += _for_server(headers, address.rpartition("@")[2])
         host, _, port = _split_port(address.rpartition("@")[2].lower())
         theirs = await self._connect(host.rstrip("."), port or (443 if method == "CONNECT" else 80), writer)
         if theirs is None:
@@ -259,19 +260,35 @@ class _Forwarder:
         self._writer.write(f"{port}\n".encode())
 
 
-def _for_server(headers: bytes) -> bytes:
-    """Return the headers without those for the proxy. One request for each connection: the next may be for another."""
+def _for_server(headers: bytes, host: str) -> bytes:
+    """Return the headers without those for the proxy. One request for each connection: the next may be for another.
+
+    The header `Host` names the host that was allowed: one server may have several.
+    """
     lines = [
         line
         for line in headers.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        if not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))
+        if not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:", b"host:"))
     ]
-    return b"\r\n".join([*filter(None, lines), b"Connection: close"]) + b"\r\n\r\n"
+    return b"\r\n".join([b"Host: " + host.encode("latin-1"), *filter(None, lines), b"Connection: close"]) + b"\r\n\r\n"
 
 
 def _is_near(address: str) -> bool:
+    """Return whether an address is one of this machine, or of its link."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast or _is_own(ip)
+
+
+def _is_own(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether this machine has the address: only its own ones can be bound."""
+    with socket.socket(socket.AF_INET if ip.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(ip), 0))
+        except OSError:
+            return False
+    return True
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, reason: str) -> None:

@@ -198,7 +198,7 @@ def report_of(
     else:
         confined.append("hooks and settings of git, whose programs your git would run")
         gaps.append(
-            "programs that your git runs in repositories which the agent made, by a .git/commondir, or after you "
+            "programs that your git runs in other repositories inside the workspace, by a .git/commondir, or after you "
             "changed its settings meanwhile"
         )
         gaps += [
