@@ -107,6 +107,12 @@ async def test_all_that_was_written_is_read_before_the_end() -> None:
         assert await rest(pty) == b"x" * 300_000
 
 
+async def test_after_the_end_of_the_output_there_is_nothing_to_resize() -> None:
+    async with running("true") as (pty, _):
+        await rest(pty)
+        pty.resize(80, 24)
+
+
 async def test_a_command_that_is_not_read_waits(tmp_path: Path) -> None:
     program = """
 import os, sys

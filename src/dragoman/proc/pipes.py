@@ -41,6 +41,11 @@ class PipeReader:
         self._waiter: asyncio.Future[None] | None = None
         self._unread = b""
 
+    @property
+    def is_closed(self) -> bool:
+        """True if the descriptor is closed: at the end of the stream, or because nobody wants to read any more."""
+        return self._fd < 0
+
     async def read(self) -> bytes:
         while True:
             if self._unread:

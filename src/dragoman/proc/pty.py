@@ -75,8 +75,9 @@ class Pty:
         await self._writer.drain()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size in characters. Does nothing after `close`."""
-        if self._is_open:
+        """Set the size in characters. Does nothing after `close`, nor once all output was read: the reader has closed
+        the master then, and its number may be that of another file."""
+        if self._is_open and not self._reader.is_closed:
             termios.tcsetwinsize(self._master, (_clamp_cells(rows), _clamp_cells(columns)))
 
     def close_slave(self) -> None:
