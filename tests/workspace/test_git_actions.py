@@ -520,9 +520,11 @@ def test_glab_opens_a_merge_request(feature: Clone, programs: Path) -> None:
     done = open_pull_request(feature.repository, "-t", "-d", base="main", draft=True)
     assert done.url == "https://gitlab.example.org/group/sub/engine/-/merge_requests/3"
     assert glab.calls()[1]["args"] == [
-        *("mr", "create", "--repo=gitlab.example.org/group/sub/engine", "--source-branch=feature"),
+        *("mr", "create", "--repo=https://gitlab.example.org/group/sub/engine", "--source-branch=feature"),
         *("--title=-t", "--description=-d", "--target-branch=main", "--draft", "--yes"),
     ]
+    open_pull_request(feature.repository, "-t", "-")
+    assert "--description=-\n" in glab.calls()[-1]["args"]  # type: ignore[operator]
     glab.answer(list={"stdout": '[{"web_url": "https://gitlab.example.org/x", "title": "Old"}]'})
     assert not open_pull_request(feature.repository, "again").is_new
 

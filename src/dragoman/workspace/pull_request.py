@@ -74,7 +74,7 @@ _Item = TypeVar("_Item", _GitHubItem, _GitLabItem)
 
 
 class _Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch on a remote, and where a pull request for it goes: `slug` is HOST/OWNER/NAME."""
+    """A branch on a remote, and where a pull request for it goes."""
 
     program: PullRequestProgram
     remote: GitRemote
@@ -83,8 +83,9 @@ class _Target(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
     @property
-    def slug(self) -> str:
-        return f"{self.host}/{self.path}"
+    def repository(self) -> str:
+        """The repository as the program wants it: gh as HOST/OWNER/NAME, glab by its address."""
+        return f"{self.host}/{self.path}" if self.program == "gh" else f"https://{self.host}/{self.path}"
 
     def page(self, base: str | None) -> str | None:
         """Return the page on which a person can open it; None where the host is only a name of ssh's configuration."""
@@ -93,11 +94,11 @@ class _Target(msgspec.Struct, frozen=True, kw_only=True):
         if self.program == "gh":
             head = quote(self.branch, safe="/")
             compared = f"{quote(base, safe='/')}...{head}" if base else head
-            return f"https://{self.slug}/compare/{compared}?expand=1"
+            return f"https://{self.host}/{self.path}/compare/{compared}?expand=1"
         query = {"merge_request[source_branch]": self.branch}
         if base:
             query["merge_request[target_branch]"] = base
-        return f"https://{self.slug}/-/merge_requests/new?{urlencode(query)}"
+        return f"https://{self.host}/{self.path}/-/merge_requests/new?{urlencode(query)}"
 
 
 def open_pull_request(
@@ -204,13 +205,15 @@ class _Runner:
         target = self._target
         if target.program == "gh":
             done = self._run(
-                *("pr", "list", f"--repo={target.slug}", f"--head={target.branch}", "--state=open"),
+                *("pr", "list", f"--repo={target.repository}", f"--head={target.branch}", "--state=open"),
                 *("--limit=1", "--json=url,title,baseRefName"),
             )
             for item in self._decode(done, list[_GitHubItem]):
                 return self._found(item.url, item.title, item.base)
             return None
-        done = self._run("mr", "list", f"--repo={target.slug}", f"--source-branch={target.branch}", "--output=json")
+        done = self._run(
+            "mr", "list", f"--repo={target.repository}", f"--source-branch={target.branch}", "--output=json"
+        )
         for merge_request in self._decode(done, list[_GitLabItem]):
             return self._found(merge_request.web_url, merge_request.title, merge_request.target_branch)
         return None
@@ -222,12 +225,19 @@ class _Runner:
     def create(self, title: str, body: str, base: str | None, *, draft: bool) -> PullRequest:
         target = self._target
         if target.program == "gh":
-            args = ["pr", "create", f"--repo={target.slug}", f"--head={target.branch}", f"--title={title}"]
+            args = ["pr", "create", f"--repo={target.repository}", f"--head={target.branch}", f"--title={title}"]
             args += ["--body-file=-", *([f"--base={base}"] if base else []), *(["--draft"] if draft else [])]
             done = self._run(*args, stdin=body.encode("utf-8", "replace"))
         else:
-            args = ["mr", "create", f"--repo={target.slug}", f"--source-branch={target.branch}", f"--title={title}"]
-            args += [f"--description={body}", *([f"--target-branch={base}"] if base else [])]
+            args = [
+                "mr",
+                "create",
+                f"--repo={target.repository}",
+                f"--source-branch={target.branch}",
+                f"--title={title}",
+            ]
+            description = f"{body}\n" if body == "-" else body  # a bare dash is for its editor
+            args += [f"--description={description}", *([f"--target-branch={base}"] if base else [])]
             done = self._run(*args, *(["--draft"] if draft else []), "--yes")
         words = done.stdout.decode("utf-8", "replace").split()
         url = next((word for word in reversed(words) if word.startswith(("https://", "http://"))), None)
