@@ -96,6 +96,17 @@ async def test_what_was_done_is_in_the_history_of_the_session(
         assert [title for title, _ in await notices(hub, session_id)][-1].endswith("on feature: Closed")
 
 
+async def test_a_session_without_a_journal_has_git_too(clone: Clone) -> None:
+    events: list[object] = []
+    agent = ScriptedAgent()
+    async with session_of(agent, workspace=Workspace(clone.root), on_event=events.append) as session:
+        clone.write("a.txt", "changed\n")
+        clone.hook("pre-commit", "true")
+        assert (await session.git.state()).untrusted == ()
+        made = await session.git.commit("Unrecorded")
+        assert [event.commit for event in events if isinstance(event, GitAction)] == [made.commit]
+
+
 async def test_an_owner_in_another_process_records_it(new_hub: NewHub, clone: Clone) -> None:
     async with new_hub() as owner, new_hub() as other, opened(owner, clone) as session:
         await session.run("hello")
