@@ -45,6 +45,11 @@ async def test_only_an_admin_may_rewind_and_see_files_that_rules_guard(server: R
             diff = await other.diff()
             assert diff.files[0].hunks == ()
             assert diff.files[0].hidden_reason is not None
+            # A link in its place has another target, and the recorded lines are still those of the file.
+            (folder / "free.txt").touch()
+            (folder / "README.md").unlink()
+            (folder / "README.md").symlink_to("free.txt")
+            assert (await other.diff()).files[0].hunks == ()
             with pytest.raises(ServerRefused, match="admin"):
                 await other.plan_rewind(1, before=True)
             await other.leave()

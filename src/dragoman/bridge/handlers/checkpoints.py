@@ -59,13 +59,16 @@ def _hidden(diff: WorkspaceDiff, row: SessionRow, config: Config) -> dict[str, s
     hidden = {}
     for file in diff.files:
         for path in filter(None, (file.path, file.old_path)):
+            named = workspace.cwd / path
             try:
-                real = workspace.resolve(os.path.join(workspace.cwd, path))
+                real = workspace.resolve(str(named))
             except OutsideWorkspace as error:  # a link that leads outside
                 hidden[file.path] = str(error)
                 continue
-            if reason := reading_reason(real, workspace, config):
-                hidden[file.path] = reason
+            # Its own name as well: it may have become a link since its content was recorded.
+            for each in (real, named):
+                if reason := reading_reason(each, workspace, config):
+                    hidden[file.path] = reason
     return hidden
 
 
