@@ -497,6 +497,34 @@ def test_empty_folders_make_room_for_a_file(store: CheckpointStore, folder: Path
     assert (folder / "place").read_text() == "file"
 
 
+@pytest.mark.parametrize("replaced", ["work", "."], ids=["the folder", "one above it"])
+def test_a_link_in_the_place_of_the_folder_is_neither_recorded_nor_rewound(
+    home: Path, tmp_path: Path, replaced: str
+) -> None:
+    folder = tmp_path / "above/work"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("mine")
+    store = CheckpointStore(home, folder, max_file_bytes=LIMIT_BYTES)
+    taken = take(store)
+    other = tmp_path / "other"
+    (other / "work").mkdir(parents=True)
+    for each in (other, other / "work"):
+        (each / "secret").write_text("of another folder")
+    before = folder_state(other)
+    moved = (folder.parent / replaced).resolve()
+    moved.rename(tmp_path / "moved")
+    moved.symlink_to(other)
+    with pytest.raises(CheckpointError, match="replaced by a symbolic link"):
+        take(store, request(moment="after"))
+    with pytest.raises(CheckpointError, match="replaced by a symbolic link"):
+        rewind(store, taken)
+    assert folder_state(other) == before
+    with store.open() as git:
+        objects = git.run("cat-file", "--batch-all-objects", "--batch-check=%(objectsize)").split()
+    assert str(len("of another folder")).encode() not in objects
+    store.forget("s")  # what is there can still be removed
+
+
 def test_a_file_that_is_changed_after_the_plan_was_made_is_not_overwritten(
     store: CheckpointStore, folder: Path
 ) -> None:
@@ -556,6 +584,19 @@ def test_runs_of_other_sessions_are_named_while_they_are_active(
     take(one, request("run-1", "after", session_id="one"))
     assert take(other, request("run-2", "after", session_id="other")).other_runs == ()
     assert one.active_runs() == []
+
+
+@pytest.mark.parametrize("name", [".", "inner", ".."])
+def test_runs_in_a_folder_above_or_inside_are_active_here_too(name: str, home: Path, tmp_path: Path) -> None:
+    """A rewind would change files below the agent's hands, whichever of the folders it works in."""
+    folder = tmp_path / "project/work"
+    for each in (folder / "inner", tmp_path / "project/beside"):
+        each.mkdir(parents=True)
+    for each in (folder / name, tmp_path / "project/beside"):
+        other = CheckpointStore(home, each.resolve(), max_file_bytes=LIMIT_BYTES)
+        other.take([request(run_id=each.name, session_id="other")])
+    store = CheckpointStore(home, folder, max_file_bytes=LIMIT_BYTES)
+    assert store.active_runs() == [RunRef(session_id="other", run_id=(folder / name).name)]
 
 
 def test_runs_of_a_process_that_died_are_not_active(home: Path, folder: Path, store: CheckpointStore) -> None:

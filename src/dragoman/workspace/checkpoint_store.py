@@ -28,9 +28,19 @@ from dragoman.proc._reaper_main import start_time
 from dragoman.protocol.checkpoints import Moment, RunRef, SkippedPath
 from dragoman.workspace.git import Git, GitError
 from dragoman.workspace.restore import FileChange, FileConflict, FolderWriter
-from dragoman.workspace.shadow import ShadowRepository, Snapshot, list_names, path_text, write_durably
+from dragoman.workspace.shadow import (
+    ShadowRepository,
+    Snapshot,
+    all_repositories,
+    list_names,
+    path_text,
+    write_durably,
+)
 
 logger = logging.getLogger(__name__)
+
+# The file of a store with the runs that are active in its folder.
+ACTIVE_NAME: Final = "active.json"
 
 # Files that a message names.
 MAX_NAMED_PATHS: Final = 10
@@ -83,6 +93,7 @@ class CheckpointStore:
     """The parameters are those of `ShadowRepository`."""
 
     def __init__(self, home: Path, folder: Path, *, max_file_bytes: int, timeout_s: float = 60.0) -> None:
+        self._home = home
         self.repository = ShadowRepository(home, folder, max_file_bytes=max_file_bytes, timeout_s=timeout_s)
         self.path = self.repository.path
 
@@ -236,7 +247,9 @@ class CheckpointStore:
         return self.repository.ignored_by(git, target, [change.path for change in changes if change.new is None])
 
     def _recover(self, git: Git) -> None:
-        """Complete a rewind that a killed process had begun."""
+        """Complete a rewind that a killed process had begun; not while the folder is gone."""
+        if not self.repository.is_in_place:
+            return
         try:
             operation = msgspec.json.decode(self._operation_path.read_bytes(), type=_Operation)
         except FileNotFoundError:
@@ -311,39 +324,43 @@ class CheckpointStore:
 
     # -- runs at work
 
-    @property
-    def _active_path(self) -> Path:
-        return self.path / "active.json"
-
     def active_runs(self) -> list[RunRef]:
-        """Return the runs that are active in the folder, of living processes."""
-        return [active.run for active in self._read_active()]
+        """Return the runs of living processes that are active in the folder, in one above it or in one inside of it."""
+        mine = self.repository.folder
+        overlapping = [
+            path
+            for path, folder in all_repositories(self._home)
+            if path != self.path and (folder.is_relative_to(mine) or mine.is_relative_to(folder))
+        ]
+        return [active.run for path in (self.path, *overlapping) for active in _read_active(path)]
 
     def end_run(self, session_id: str, run_id: str) -> None:
         """Note that a run is over whose last checkpoint could not be taken."""
         with self.open():
-            active = self._read_active()
+            active = _read_active(self.path)
             running = [each for each in active if each.run != RunRef(session_id=session_id, run_id=run_id)]
-            atomic_write(self._active_path, msgspec.json.encode(running), sync=False)
+            atomic_write(self.path / ACTIVE_NAME, msgspec.json.encode(running), sync=False)
 
     def _note_active(self, entry: LogEntry) -> tuple[RunRef, ...]:
         """Note the beginning or the end of a run, and return the runs of other sessions that are active."""
-        active = self._read_active()
+        active = _read_active(self.path)
         others = tuple(each.run for each in active if each.run.session_id != entry.session_id)
         mine = RunRef(session_id=entry.session_id, run_id=entry.run_id or "")
         running = [each for each in active if each.run != mine]
         if entry.moment == "before":
             running.append(_ActiveRun(mine, os.getpid(), start_time(os.getpid())))
         if running != active or entry.moment == "before":
-            atomic_write(self._active_path, msgspec.json.encode(running), sync=False)
+            atomic_write(self.path / ACTIVE_NAME, msgspec.json.encode(running), sync=False)
         return others
 
-    def _read_active(self) -> list[_ActiveRun]:
-        try:
-            active = msgspec.json.decode(self._active_path.read_bytes(), type=list[_ActiveRun])
-        except (OSError, msgspec.MsgspecError):
-            return []
-        return [each for each in active if start_time(each.pid) == each.started and _is_alive(each.pid)]
+
+def _read_active(path: Path) -> list[_ActiveRun]:
+    """Return the active runs of the store at a path, those of processes that have died left out."""
+    try:
+        active = msgspec.json.decode((path / ACTIVE_NAME).read_bytes(), type=list[_ActiveRun])
+    except (OSError, msgspec.MsgspecError):
+        return []
+    return [each for each in active if start_time(each.pid) == each.started and _is_alive(each.pid)]
 
 
 def partly_reverted(left: Sequence[bytes], error: Exception) -> CheckpointError:

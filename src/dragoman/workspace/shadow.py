@@ -151,6 +151,19 @@ class ShadowRepository:
         relative = os.fsencode(self.folder.relative_to(self.work_tree))
         return b"" if relative == b"." else relative
 
+    @property
+    def is_in_place(self) -> bool:
+        """False where the folder is gone, or a symbolic link on the way to it leads elsewhere."""
+        return os.path.isdir(self.folder) and os.path.realpath(self.folder) == str(self.folder)
+
+    def check_in_place(self) -> None:
+        """Raise `CheckpointError` where the folder is not: nothing may be read or written in its name."""
+        if not self.is_in_place:
+            raise CheckpointError(
+                f"{self.folder} was moved, removed or replaced by a symbolic link since its session was opened",
+                guidance="Move it back, or open a session in the folder where it is now.",
+            )
+
     def file_modes(self) -> FileModes:
         """Return the modes of recorded files that git does not keep."""
         return FileModes(self.path / "modes.json")
@@ -159,6 +172,7 @@ class ShadowRepository:
 
     def snapshot(self, git: Git) -> Snapshot:
         """Bring the index, and so the newest tree, up to date with the files."""
+        self.check_in_place()
         self._check_lists()
         self._write_excludes()
         head, staged, removed, changed, skipped = self._status(git)
