@@ -86,9 +86,9 @@ class Stopper:
 class UserGit:
     """Git in the folder `work_tree`.
 
-    `git_dir` is the repository of this work tree where the caller knows it, such as that of a linked work tree: a
-    `.git` file that an agent planted is not followed then. `timeout_s` is the time for each command, in seconds. With
-    `stopper`, another thread can end it.
+    `git_dir` is the repository of this work tree where the caller knows it, and `common_dir`, for a linked work tree,
+    the one that it is linked to: what an agent planted in their place is not followed then. `timeout_s` is the time for
+    each command, in seconds. With `stopper`, another thread can end it.
     """
 
     def __init__(
@@ -96,11 +96,13 @@ class UserGit:
         work_tree: Path,
         *,
         git_dir: Path | None = None,
+        common_dir: Path | None = None,
         timeout_s: float = TIMEOUT_S,
         stopper: Stopper | None = None,
     ) -> None:
         self.work_tree = work_tree
         self.git_dir = git_dir
+        self.common_dir = common_dir
         self._timeout_s = timeout_s
         self.stopper = stopper or Stopper()
 
@@ -153,6 +155,8 @@ class UserGit:
         environment.update(_ENVIRONMENT)
         if self.git_dir is not None:
             environment |= {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.work_tree)}
+        if self.common_dir is not None:
+            environment["GIT_COMMON_DIR"] = str(self.common_dir)
         return environment
 
 
