@@ -10,10 +10,10 @@ An invalid setting raises a `ConfigError` that names its source (file and line, 
 is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored. Only commands that
 work without the settings, such as those that correct them, go on: they are told of the error and leave the value out.
 
-The tables `[agents.NAME]`, `[[policy]]`, `[guards]` and `[watch]` are passed on as they are; `agents/preset.py`,
-`host/policy/rules.py`, `host/policy/guards.py` and `translate/ingest/watcher.py` check them. `folders` lists the
-folders in which a client of the server with the scope `prompt` may open sessions; `sandbox_read` and `sandbox_write`
-those that a sandbox leaves open.
+The tables `[agents.NAME]`, `[[policy]]`, `[guards]`, `[watch]` and `[worktrees]` are passed on as they are;
+`agents/preset.py`, `host/policy/rules.py`, `host/policy/guards.py`, `translate/ingest/watcher.py` and
+`workspace/worktree_store.py` check them. `folders` lists the folders in which a client of the server with the scope
+`prompt` may open sessions; `sandbox_read` and `sandbox_write` those that a sandbox leaves open.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     policy: Table | list[Table] = {}
     guards: Table = {}
     watch: Table = {}
+    worktrees: Table = {}
     # Beside those in which someone with the scope `admin` has opened a session.
     folders: tuple[Path, ...] = ()
     document: Document | None = None
@@ -165,6 +166,9 @@ def make_home(folder: Path) -> Path:
     return folder
 
 
+# Keys of `config.toml` that are no single settings.
+_TABLES: Final = ("agents", "policy", "guards", "watch", "worktrees", *FOLDER_LISTS)
+
 OnError: TypeAlias = Callable[[ConfigError], object]
 
 
@@ -189,6 +193,7 @@ def load(
     watch: Table = {}
     folders: dict[str, tuple[Path, ...]] = {}
     skill_states: dict[str, SkillState] = {}
+    worktrees: Table = {}
     with _reporting(on_error):
         document = read_document(folder / FILE_NAME)
     if document is not None:
@@ -203,12 +208,14 @@ def load(
                     guards = _table(top / key, key, value)
                 elif key == "watch":
                     watch = _table(top / key, key, value)
+                elif key == "worktrees":
+                    worktrees = _table(top / key, key, value)
                 elif key in FOLDER_LISTS:
                     folders[key] = _folders(top / key, key, value, environ)
                 elif key in SETTINGS:
                     values[key] = _read_setting(top / key, key, value, "Correct it: dragoman config edit")
                 else:
-                    raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "guards", "watch", *FOLDER_LISTS))
+                    raise (top / key).unknown(key, (*SETTINGS, *_TABLES))
     page_file = folder / SETTINGS_FILE
     page_settings = page
     if page_settings is None:
@@ -245,6 +252,7 @@ def load(
         guards=guards,
         watch=watch,
         skill_states=skill_states,
+        worktrees=worktrees,
         document=document,
         sources=sources,
     )

@@ -22,7 +22,8 @@ DragomanError
 │   ├── SessionBusy          another run is active and the caller chose not to queue
 │   ├── SessionClosed        the session, or the runtime under it, is closed
 │   ├── CheckpointError      the workspace could not be recorded, compared or rewound
-│   └── GitActionError       a commit, push or pull request was refused, or failed
+│   ├── GitActionError       a commit, push or pull request was refused, or failed
+│   └── WorktreeError        a worktree could not be made, applied, merged or dropped
 ├── RunFailed                a run did not succeed                                                  agent
 │   ├── StoppedEarly         max_tokens, max_turn_requests or refusal
 │   ├── SilentFailure        `end_turn` without any text, thought, tool call or plan
@@ -245,6 +246,10 @@ class GitActionError(SessionError):
     def __init__(self, message: str, *, stderr: str = "", guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)
         self.stderr = stderr
+
+
+class WorktreeError(SessionError):
+    """A worktree could not be made, applied, merged, dropped or recovered. The user's files are as they were."""
 
 
 class RunFailed(DragomanError):

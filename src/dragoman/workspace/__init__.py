@@ -19,6 +19,14 @@ git_state     the branch and the changed files of that repository
 git_actions   commits and pushes in it; pull_request: pull requests by gh and glab
 git_trust     settings and hooks of it that were changed since agents work there
 commit_diff   what a commit would contain, for an agent that proposes its message
+
+worktrees         folders and branches of their own for sessions
+worktree_store    their records, settings and names
+worktree_git      the user's repository, its work trees and branches
+worktree_create   making one
+worktree_setup    the ignored files and the setup command of a new one
+worktree_merge    applying and merging
+worktree_removal  dropping, recovering and pruning
 """
 
 from dragoman.workspace.folders import Workspace

@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -146,12 +146,22 @@ class Git:
         self._deadline = deadline
         self._abort = abort or Abort()
 
-    def run(self, *args: str | bytes | Path, stdin: bytes = b"", config: Sequence[str] = ()) -> bytes:
-        """Run a command and return what it prints. Raises `GitError`."""
-        return self.run_with_warnings(*args, stdin=stdin, config=config)[0]
+    def run(
+        self,
+        *args: str | bytes | Path,
+        stdin: bytes = b"",
+        config: Sequence[str] = (),
+        ok_codes: Collection[int] = (0,),
+    ) -> bytes:
+        """Run a command and return what it prints. Raises `GitError` for an exit code that is not among `ok_codes`."""
+        return self.run_with_warnings(*args, stdin=stdin, config=config, ok_codes=ok_codes)[0]
 
     def run_with_warnings(
-        self, *args: str | bytes | Path, stdin: bytes = b"", config: Sequence[str] = ()
+        self,
+        *args: str | bytes | Path,
+        stdin: bytes = b"",
+        config: Sequence[str] = (),
+        ok_codes: Collection[int] = (0,),
     ) -> tuple[bytes, bytes]:
         """Run a command and return what it prints, and what it complains about. Raises `GitError`."""
         try:
@@ -166,7 +176,7 @@ class Git:
             raise GitError(f"git {_text(args[0])} took too long") from None
         except OSError as error:
             raise GitError(f"git {_text(args[0])} could not be run: {error.strerror}") from None
-        if process.returncode != 0:
+        if process.returncode not in ok_codes:
             stderr = _text(stderr_bytes).strip()
             last = stderr.splitlines()[-1] if stderr else f"exit code {process.returncode}"
             raise GitError(f"git {_text(args[0])} failed: {last}", stderr=stderr, exit_code=process.returncode)
@@ -190,11 +200,11 @@ class Git:
         other.excludes_file = self.excludes_file
         return other
 
-    def run_on_index(self, index: Path, *args: str) -> bytes:
-        """Run a command that only reads, with another index, such as the user's. Raises `GitError`."""
+    def run_on_index(self, index: Path, *args: str, stdin: bytes = b"") -> bytes:
+        """Run a command with another index, such as the user's, which is only read then. Raises `GitError`."""
         other = self.on_work_tree(self.work_tree)
         other._index = index
-        return other.run(*args)
+        return other.run(*args, stdin=stdin)
 
     @contextmanager
     def blobs(self) -> Iterator[BlobReader]:
