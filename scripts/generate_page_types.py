@@ -40,6 +40,7 @@ SOURCES: dict[str, frozenset[str] | None] = {
     "protocol/models": None,
     "protocol/checkpoints": None,
     "protocol/git": None,
+    "protocol/worktrees": None,
     "protocol/messages": None,
     "protocol/results": None,
     "protocol/requests": None,

@@ -74,6 +74,20 @@ GROUPS = {
         "SkippedPath",
     ),
     "Git": ("GitActions", "GitState", "GitFile", "GitRemote", "GitCommit", "GitPush", "PullRequest", "ProposedMessage"),
+    "Worktrees": (
+        "worktrees",
+        "Worktrees",
+        "Worktree",
+        "WorktreeChoice",
+        "WorktreeInfo",
+        "WorktreeChanges",
+        "WorktreeApply",
+        "WorktreeMerge",
+        "Leftover",
+        "worktrees_sync",
+        "SyncWorktrees",
+        "SyncWorktree",
+    ),
     "Attachments": ("TextAttachment", "FileAttachment", "ImageAttachment", "AudioAttachment", "LinkAttachment"),
     "Permissions": ("PermissionRequest", "PermissionAnswer", "PolicyRule", "answer_later"),
     "Questions": ("Question", "QuestionAnswer"),
@@ -495,7 +509,7 @@ def config_page() -> str:
         "\n\n".join(inspect.cleandoc(config.__doc__ or "").split("\n\n")[1:3]),
         "The tables `[agents.NAME]` are described [below](#agents-agentsname), `[[policy]]` and `[guards]` in "
         "[Policy](../policy.md), "
-        "`[watch]` in [Watch](../watch.md). `folders` lists folders in which clients of the server with the scope "
+        "`[watch]` in [Watch](../watch.md), `[worktrees]` in [Worktrees](../worktrees.md). `folders` lists folders in which clients of the server with the scope "
         "`prompt` may open sessions ([Access](../serve.md#access)).",
         "## config.toml",
         table(("key", "default", "takes", "notes"), body),

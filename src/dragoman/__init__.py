@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from dragoman.hub.local import resume_session_sync as resume_session_sync
     from dragoman.hub.local import run as run
     from dragoman.hub.local import run_sync as run_sync
+    from dragoman.hub.local import worktrees as worktrees
+    from dragoman.hub.local import worktrees_sync as worktrees_sync
     from dragoman.protocol.checkpoints import Checkpoint as Checkpoint
     from dragoman.protocol.checkpoints import ComparedFile as ComparedFile
     from dragoman.protocol.checkpoints import Hunk as Hunk
@@ -61,6 +63,12 @@ if TYPE_CHECKING:
     from dragoman.protocol.git import GitState as GitState
     from dragoman.protocol.git import ProposedMessage as ProposedMessage
     from dragoman.protocol.git import PullRequest as PullRequest
+    from dragoman.protocol.worktrees import Leftover as Leftover
+    from dragoman.protocol.worktrees import WorktreeApply as WorktreeApply
+    from dragoman.protocol.worktrees import WorktreeChanges as WorktreeChanges
+    from dragoman.protocol.worktrees import WorktreeChoice as WorktreeChoice
+    from dragoman.protocol.worktrees import WorktreeInfo as WorktreeInfo
+    from dragoman.protocol.worktrees import WorktreeMerge as WorktreeMerge
     from dragoman.record import events as events
     from dragoman.record import rows as rows
     from dragoman.remote.client import Client as Client
@@ -90,12 +98,16 @@ if TYPE_CHECKING:
     from dragoman.session.sync import SyncGit as SyncGit
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
+    from dragoman.session.sync_worktrees import SyncWorktree as SyncWorktree
+    from dragoman.session.sync_worktrees import SyncWorktrees as SyncWorktrees
     from dragoman.wire.vocabulary import EnvVariable as EnvVariable
     from dragoman.wire.vocabulary import HttpHeader as HttpHeader
     from dragoman.wire.vocabulary import McpServerHttp as McpServerHttp
     from dragoman.wire.vocabulary import McpServerSse as McpServerSse
     from dragoman.wire.vocabulary import McpServerStdio as McpServerStdio
     from dragoman.workspace import Workspace as Workspace
+    from dragoman.workspace.worktrees import Worktree as Worktree
+    from dragoman.workspace.worktrees import Worktrees as Worktrees
 
 _HOMES = {
     "AcpAdapter": "evaluation.evaluate",
@@ -125,6 +137,7 @@ _HOMES = {
     "Hub": "hub.hub",
     "Hunk": "protocol.checkpoints",
     "ImageAttachment": "session.prompt",
+    "Leftover": "protocol.worktrees",
     "Limits": "session.spec",
     "LinkAttachment": "session.prompt",
     "LocalClient": "session.client",
@@ -157,6 +170,8 @@ _HOMES = {
     "SyncGit": "session.sync",
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
+    "SyncWorktree": "session.sync_worktrees",
+    "SyncWorktrees": "session.sync_worktrees",
     "TextAttachment": "session.prompt",
     "Tool": "evaluation.tool",
     "ToolContext": "evaluation.tool",
@@ -164,6 +179,13 @@ _HOMES = {
     "ToolServer": "evaluation.server",
     "Workspace": "workspace",
     "WorkspaceDiff": "protocol.checkpoints",
+    "Worktree": "workspace.worktrees",
+    "WorktreeApply": "protocol.worktrees",
+    "WorktreeChanges": "protocol.worktrees",
+    "WorktreeChoice": "protocol.worktrees",
+    "WorktreeInfo": "protocol.worktrees",
+    "WorktreeMerge": "protocol.worktrees",
+    "Worktrees": "workspace.worktrees",
     "answer_later": "host.permission",
     "evaluate": "evaluation.evaluate",
     "evaluate_sync": "evaluation.evaluate",
@@ -175,6 +197,8 @@ _HOMES = {
     "run": "hub.local",
     "run_sync": "hub.local",
     "tool": "evaluation.tool",
+    "worktrees": "hub.local",
+    "worktrees_sync": "hub.local",
 }
 _MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports", "rows": "record.rows"}
 

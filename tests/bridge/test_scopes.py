@@ -29,6 +29,7 @@ from dragoman.protocol import requests
 from dragoman.protocol.messages import SCOPES, Scope, includes
 from dragoman.protocol.requests import REQUESTS, Declaration, Request
 from dragoman.protocol.results import AnswerResult
+from dragoman.protocol.worktrees import WorktreeChoice
 
 SECRET = "a secret of the home folder"
 
@@ -536,6 +537,7 @@ class World:
         yield requests.SessionOpen(agent="lax", cwd=work, options={"mode": "plan"})
         yield requests.SessionOpen(agent="lax", cwd=work, network=True)
         yield requests.SessionOpen(agent="lax", cwd=work, checkpoints=False)
+        yield requests.SessionOpen(agent="lax", cwd=work, worktree=WorktreeChoice(setup="touch planted"))
         yield requests.SessionOpen(agent="ws://127.0.0.1:1/", cwd=work)
         for name in ("full", "unasked"):
             session_id = self.ids[name]
@@ -588,6 +590,8 @@ class World:
         yield requests.CheckpointList(session_id=plain)
         yield requests.CheckpointDiff(session_id=plain, since_start=True, path=".env")
         yield requests.GitReadState(session_id=plain)
+        yield requests.WorktreeList()
+        yield requests.WorktreeShow(worktree="work")
         yield requests.QueueAdd(session_id=plain, text="stream 1", command_id="queued")
         yield requests.QueueEdit(session_id=plain, queued_id="queued", text="stream 3")
         yield requests.QueueMove(session_id=plain, queued_id="queued", to=0)

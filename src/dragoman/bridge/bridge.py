@@ -17,7 +17,7 @@ import msgspec
 from dragoman.bridge.auth import Caller
 from dragoman.bridge.broadcast import StreamMessage
 from dragoman.bridge.broadcaster import Broadcaster
-from dragoman.bridge.handlers import agents, checkpoints, git, history, sessions, settings, skills, workspace
+from dragoman.bridge.handlers import agents, checkpoints, git, history, sessions, settings, skills, workspace, worktrees
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.services import HANDLERS, AgentList, Services
 from dragoman.bridge.telemetry import Metrics
@@ -40,6 +40,7 @@ HANDLER_MODULES: Final = (
     settings,
     skills,
     workspace,
+    worktrees,
 )  # importing them registers the handlers
 
 if HANDLERS.keys() != REQUESTS.keys():

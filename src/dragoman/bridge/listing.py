@@ -24,7 +24,7 @@ from dragoman.hub.commands import describe
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
-from dragoman.journal.sessions import descendants, is_sub_agent
+from dragoman.journal.sessions import descendants, is_sub_agent, worktree_of
 from dragoman.protocol import models
 from dragoman.protocol.models import (
     AgentCapabilities,
@@ -49,6 +49,7 @@ def session_state(row: SessionRow, owned: OwnedSession | None, *, elsewhere: boo
             status=status,
             reason="The last run was interrupted." if row.status == "interrupted" and not elsewhere else "",
             can_resume=row.handle is not None and not elsewhere,
+            worktree=worktree_of(row),
         )
     session = owned.session
     return SessionState(
@@ -68,6 +69,7 @@ def session_state(row: SessionRow, owned: OwnedSession | None, *, elsewhere: boo
         ),
         can_resume=row.handle is not None,
         policy_notice=session.policy_notice if session is not None else None,
+        worktree=worktree_of(row),
     )
 
 
@@ -98,6 +100,7 @@ def session_item(
         agent_session_id=row.agent_session_id,
         parent=row.parent,
         forked_from=row.forked_from,
+        worktree=worktree_of(row),
         is_sub_agent=is_sub_agent,
     )
 

@@ -22,6 +22,7 @@ from dragoman.errors import (
     SessionBusy,
     SessionClosed,
     StartError,
+    WorktreeError,
 )
 from dragoman.journal.errors import JournalError, NotTheOwner
 from dragoman.protocol.messages import ErrorDetails
@@ -82,7 +83,7 @@ def refusal_of(error: Exception) -> Refusal:
             return error
         case ScopeMissing():
             kind = "forbidden"
-        case NotTheOwner() | SessionBusy() | SessionClosed() | CheckpointError() | GitActionError():
+        case NotTheOwner() | SessionBusy() | SessionClosed() | CheckpointError() | GitActionError() | WorktreeError():
             kind = "conflict"
         case CapabilityMissing():
             kind = "unsupported"

@@ -77,9 +77,9 @@ async def diff(session: str | None, run: str | None, since_start: bool, stat: bo
             print_json(difference)
             return
         if stat:
-            show_paged(_stat_line(file) for file in difference.files)
+            show_paged(stat_line(file) for file in difference.files)
         elif os.isatty(STDOUT):
-            show_paged(_patch_lines(await history.patch(run, since_start=since_start, is_exact=False)))
+            show_paged(patch_lines(await history.patch(run, since_start=since_start, is_exact=False)))
         else:
             sys.stdout.buffer.write(await history.patch(run, since_start=since_start))
             sys.stdout.buffer.flush()
@@ -101,16 +101,17 @@ def _find(sessions: Iterable[Session], session: str | None) -> Session:
     return max(above, key=lambda row: len(Path(row.cwd).parts))  # of several the first, which is the latest
 
 
-def _stat_line(file: ComparedFile) -> str:
+def stat_line(file: ComparedFile, *, with_claims: bool = True) -> str:
+    """Return a line about a changed file; `with_claims` says where the agent did not report the change."""
     name = file_name(file.path)
     if file.old_path is not None:
         name = f"{file_name(file.old_path)} → {name}"
     lines = "binary" if file.added is None else f"+{file.added} \N{MINUS SIGN}{file.removed}"
-    remark = "" if file.is_claimed else "  (not reported by the agent)"
+    remark = "" if file.is_claimed or not with_claims else "  (not reported by the agent)"
     return f"{_LETTERS[file.status]}  {name}  {lines}{styled(remark, dim=True)}"
 
 
-def _patch_lines(patch: bytes) -> Iterator[str]:
+def patch_lines(patch: bytes) -> Iterator[str]:
     """Yield the lines of a patch as a terminal shows them: what cannot be seen in them is spelled out."""
     is_head = False
     for line in patch.decode("utf-8", "backslashreplace").split("\n")[:-1]:

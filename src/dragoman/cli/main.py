@@ -50,6 +50,7 @@ COMMANDS = {
     "diff": ("dragoman.cli.checkpoints:diff", "Show what a run changed in the workspace."),
     "rewind": ("dragoman.cli.checkpoints:rewind", "Bring the files back to before or after a run."),
     "git": ("dragoman.cli.git:git", "Commit, push and open pull requests from a session."),
+    "worktree": ("dragoman.cli.worktree:worktree", "See, apply, merge and drop worktrees of sessions."),
     "usage": ("dragoman.cli.usage:usage", "Show tokens and cost by day, agent, model or workspace."),
     "import": ("dragoman.cli.import_:import_", "Import Claude Code and Codex history."),
     "watch": ("dragoman.cli.watch:watch", "Follow Claude Code and Codex in other terminals."),

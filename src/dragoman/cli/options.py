@@ -178,6 +178,22 @@ checkpoints_option = click.option(
     default=None,
     help="Record the workspace before and after each run, for `dragoman diff` and `rewind`. [default: yes]",
 )
+_WORKTREE = (
+    click.option("-w", "--worktree", is_flag=True, help="Work in a git worktree: a folder and a branch of its own."),
+    click.option("--worktree-name", metavar="NAME", help="The same, in the worktree of this name, new or not."),
+    click.option("--base", metavar="REF", help="The branch or commit that it begins with. [default: HEAD]"),
+    click.option("--setup", metavar="COMMAND", help="Run this in the new worktree first. [default: as configured]"),
+    click.option("--keep-failed", is_flag=True, help="Keep the new worktree if that command fails."),
+)
+
+
+def worktree_options(command: F) -> F:
+    """Add the options of commands that open a session in a worktree."""
+    for option in reversed(_WORKTREE):
+        command = option(command)
+    return command
+
+
 plain_option = click.option(
     "--plain", is_flag=True, help="Print the agent's text as it is, without rendering Markdown."
 )

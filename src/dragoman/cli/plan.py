@@ -30,18 +30,21 @@ from dragoman.host.policy.rulebook import RuleSources, rule_sources
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
 from dragoman.protocol.requests import SessionSettings
+from dragoman.protocol.worktrees import SessionWorktree, WorktreeChoice
 from dragoman.record.events import Event
 from dragoman.session.client import LocalClient, limits_of, spec_for_session
 from dragoman.session.context import ContextSource, SessionContext
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
+from dragoman.session.handle import VARIABLE, SessionHandle, read_handle, workspace_of
 from dragoman.session.link import launch
 from dragoman.session.options import AGENT_SETTINGS, SessionConfig, settings_in
 from dragoman.session.prompt import FileAttachment, ImageAttachment, Part, TextAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.worktree import worktrees_of
 from dragoman.workspace import Workspace
+from dragoman.workspace.worktree_store import check_name
 
 
 class RunOptions(SessionSettings, frozen=True, kw_only=True):
@@ -64,6 +67,11 @@ class RunOptions(SessionSettings, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     resume: str | None = None
     save: str | None = None
+    worktree: bool = False
+    worktree_name: str | None = None
+    base: str | None = None
+    setup: str | None = None
+    keep_failed: bool = False
     no_journal: bool = False
     json: bool = False
     quiet: bool = False
@@ -85,6 +93,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     agent_options: dict[str, str]
     handle: SessionHandle | None
     save: Path | None
+    worktree_choice: WorktreeChoice | None = None
+    worktree: SessionWorktree | None = None  # the one that the workspace is in
 
     def rule_preview(self, request: PermissionRequest, allowed: bool, only_files: bool) -> DerivedRules:
         """Return the rules that "always" (allowed) or "never" to this request would become."""
@@ -105,12 +115,18 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             f"or for good: dragoman config set agent {names[0]}"
         )
 
+    def with_spec(self, spec: AgentSpec) -> RunPlan:
+        """Return the plan with an agent that is started in the workspace, and in the sandbox that the session wants."""
+        config = self.session_config(None, lambda event: None)
+        return msgspec.structs.replace(self, spec=spec_for_session(spec, config, self.settings))
+
     def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
         stored = settings_in(self.handle, without=AGENT_SETTINGS) if self.handle is not None else {}
         return SessionConfig(
             workspace=self.workspace,
             on_permission=on_permission,
             on_event=on_event,
+            worktree=self.worktree,
             **{**stored, **settings_in(self.options), **self._chosen_skills(), "access": self.access},
         )
 
@@ -145,9 +161,7 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
     agent_options = dict(parse_pair(text, "--option", "ID=VALUE") for text in options.option)
     save = save_path(options.save) if options.save else None
     handle = _read_handle(options, env, settings) if options.resume else None
-    workspace = (
-        Workspace(handle.cwd, handle.additional) if handle else Workspace(options.cwd or os.getcwd(), options.add_dir)
-    )
+    workspace = workspace_of(handle) if handle else Workspace(options.cwd or os.getcwd(), options.add_dir)
     if options.skill and options.no_skills:
         raise InputError("--skill and --no-skills cannot be combined")
     if options.skill:
@@ -169,9 +183,23 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
         agent_options=agent_options,
         handle=handle,
         save=save,
+        worktree_choice=_worktree_choice(options),
+        worktree=handle.worktree if handle is not None else None,
     )
-    config = plan.session_config(None, lambda event: None)
-    return msgspec.structs.replace(plan, spec=spec_for_session(spec, config, settings))
+    return plan.with_spec(spec)
+
+
+def _worktree_choice(options: RunOptions) -> WorktreeChoice | None:
+    if not options.worktree and options.worktree_name is None:
+        for option, value in {"--base": options.base, "--setup": options.setup}.items():
+            if value is not None:
+                raise InputError(f"{option} is for a session in a worktree", guidance="Add --worktree.")
+        return None
+    if options.worktree_name is not None:
+        check_name(options.worktree_name)
+    return WorktreeChoice(
+        name=options.worktree_name, base=options.base, setup=options.setup, keep_failed=options.keep_failed
+    )
 
 
 def _parts(options: RunOptions) -> tuple[Part, ...]:
@@ -196,6 +224,7 @@ def _read_handle(options: RunOptions, env: dict[str, str], settings: Config) -> 
         "--cwd": options.cwd,
         "--add-dir": options.add_dir,
         "--system-prompt": options.system_prompt,
+        "--worktree": options.worktree or options.worktree_name,
     }.items():
         if value:
             raise InputError(f"{option} cannot be combined with --resume: the session has its own")
@@ -261,6 +290,7 @@ class AgentProcess:
     def __init__(
         self, plan: RunPlan, *, on_diagnostic: Callable[[Diagnostic], None], on_question: OnQuestion | None = None
     ) -> None:
+        self._plan = plan
         self._link: AgentLink | None = None
         self.runtime = AgentRuntime(
             plan.spec,
@@ -285,6 +315,10 @@ class AgentProcess:
             session = await self.runtime.resume_session(handle, config)
         else:
             session = await self.runtime.open_session(config)
+        if self._plan.worktree is not None:
+            found = await worktrees_of(self._plan.settings).at(self._plan.workspace.cwd)
+            if found is not None:
+                await found.add_session(session.id)
         try:
             for option_id, text in (options or {}).items():
                 await session.set_option(option_id, option_value(session, option_id, text))

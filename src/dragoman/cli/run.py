@@ -31,6 +31,7 @@ from dragoman.cli.options import (
     resume_option,
     save_option,
     verbose_option,
+    worktree_options,
 )
 from dragoman.cli.output import LOG_WIDTH, STDERR, STDIN, STDOUT, Outbox, OutputLost, terminal_width, watch_reader
 from dragoman.cli.plan import AgentProcess, RunOptions, RunPlan, prepare, save_handle
@@ -39,6 +40,7 @@ from dragoman.cli.render import Renderer
 from dragoman.cli.sandbox import sandbox_lines
 from dragoman.cli.screen import Follower, Screen, Span, markdown_stream
 from dragoman.cli.text import inert_json, plain, wrapped
+from dragoman.cli.worktree_run import begin_worktree, end_worktree
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
 from dragoman.record.events import Error, Event, to_json
@@ -87,6 +89,7 @@ Markdown is rendered."""
 @resume_option
 @no_journal_option
 @checkpoints_option
+@worktree_options
 @click.option("--json", is_flag=True, help="Print one JSON event per line.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the agent's text, questions and errors.")
 @plain_option
@@ -104,7 +107,7 @@ def run(**options: Any) -> int:
 def run_prompt(options: RunOptions) -> int:
     """Run one prompt and return the exit code."""
     try:
-        plan = prepare(options)
+        plan = begin_worktree(prepare(options))
     except DragomanError as error:
         if options.json:
             sys.stdout.write(f"{error_line(error, '').decode()}\n")
@@ -113,7 +116,10 @@ def run_prompt(options: RunOptions) -> int:
     async def command() -> int:
         return await RunCommand(plan).run()
 
-    return asyncio.run(command())
+    try:
+        return asyncio.run(command())
+    finally:
+        end_worktree(plan)
 
 
 # Seconds for the last events of a run whose agent was killed. They come within milliseconds, but the reader of our

@@ -47,8 +47,10 @@ from dragoman.session.handle import config_of_handle, read_handle, resumed_confi
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import LocalOptions, ResumeOptions, SessionConfig, check_keywords, session_config
 from dragoman.session.session import Session, new_id
+from dragoman.session.worktree import worktrees_of
 from dragoman.wire.messages import Notification
 from dragoman.workspace.checkpoints import CheckpointSettings, SessionCheckpoints
+from dragoman.workspace.worktrees import Worktrees
 
 ORPHANED = "the process that ran it ended before it did"
 
@@ -170,6 +172,11 @@ class Hub:
         if self._journal_client is None:
             raise InputError("the hub is not started", guidance="Use `async with Hub() as hub:`.")
         return self._journal_client
+
+    @property
+    def worktrees(self) -> Worktrees:
+        """The worktrees of sessions."""
+        return worktrees_of(self._config)
 
     def open_session(self, agent: Agent | None = None, **options: Unpack[LocalOptions]) -> Opening[Session]:
         """Open a session as `dragoman.open_session` does, stored in the journal of this hub."""

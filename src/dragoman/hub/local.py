@@ -33,6 +33,9 @@ from dragoman.session.prompt import Input
 from dragoman.session.run import RunResult
 from dragoman.session.session import Session
 from dragoman.session.sync import SyncSession, background
+from dragoman.session.sync_worktrees import SyncWorktrees
+from dragoman.session.worktree import worktrees_of
+from dragoman.workspace.worktrees import Worktrees
 
 T = TypeVar("T")
 
@@ -196,6 +199,16 @@ def resume_session_sync(handle: HandleSource, **options: Unpack[ResumeOptions]) 
 def run_sync(agent: Agent | None, prompt: Input, **options: Unpack[LocalRunOptions]) -> RunResult:
     """Send one prompt as `run` does, for programs that are not async."""
     return background.call(run(agent, prompt, **options))
+
+
+def worktrees() -> Worktrees:
+    """Return the worktrees of the user's sessions: list, find, recover and prune them."""
+    return worktrees_of(load())
+
+
+def worktrees_sync() -> SyncWorktrees:
+    """Return the worktrees as `worktrees` does, for programs that are not async."""
+    return SyncWorktrees(worktrees())
 
 
 async def _opened(opening: Opening[Session]) -> Session:

@@ -36,10 +36,12 @@ from dragoman.hub.commands import Command, GitActionNoted, reply_to
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope, includes
+from dragoman.protocol.worktrees import WorktreeChoice
 from dragoman.record import rows
 from dragoman.session.options import SessionConfig, StoredSettings
 from dragoman.session.session import Session
 from dragoman.workspace import OutsideWorkspace, Workspace
+from dragoman.workspace.worktree_store import WorktreeStore, worktree_settings
 
 # Categories of settings that do not change what an agent asks about.
 FREE_CATEGORIES: Final = frozenset({"model", "thought_level", "model_config"})
@@ -81,6 +83,8 @@ def opening_reason(agent: str | None, session: SessionConfig, config: Config) ->
     for option_id, value in chosen.items():
         if value not in asks_in.get(option_id, ()):
             return _not_asking(option_id, value)
+    if isinstance(session.worktree, WorktreeChoice) and session.worktree.setup:
+        return "the setup command of a worktree runs without asking"
     if session.checkpoints is False and config.checkpoints:
         return "without checkpoints nobody could take back what the agent changes"
     if session.system_prompt and (reason := _text_reason(session.system_prompt)):
@@ -112,9 +116,10 @@ def folder_reason(folders: Sequence[str | Path], sessions: Iterable[SessionRow],
     for row in sessions:
         # Imported sessions and sub-agents have the folder that their agent says.
         if not row.imported and row.parent is None and row.handle is not None and _opened_by_admin(row.handle):
-            chosen.update(map(Path, (row.cwd, *row.folders)))
+            chosen.update(checkout_folder(Path(folder), config) for folder in (row.cwd, *row.folders))
     for folder in folders:
         real = _real(folder)
+        real = None if real is None else checkout_folder(real, config)
         above = [each for each in chosen if each is not None and real is not None and real.is_relative_to(each)]
         if real is None or not above:
             return f"nobody with the scope admin has opened a session in {folder}, or configured it"
@@ -122,6 +127,16 @@ def folder_reason(folders: Sequence[str | Path], sessions: Iterable[SessionRow],
         if all(reasons):  # an admin may have chosen such a folder itself
             return f"the files in {folder} always need approval: {reasons[0]}"
     return None
+
+
+def checkout_folder(folder: Path, config: Config) -> Path:
+    """Return the folder of the checkout that a folder in a worktree of ours stands for; any other folder as it is."""
+    settings = worktree_settings(config)
+    if folder.is_relative_to(os.path.realpath(settings.folder)):
+        for record in WorktreeStore(settings).records():
+            if folder.is_relative_to(record.folder):
+                return Path(record.checkout) / folder.relative_to(record.folder)
+    return folder
 
 
 def _guard_reason(folder: Path, above: Path, config: Config) -> str | None:

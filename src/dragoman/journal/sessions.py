@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
+import msgspec
+
 from dragoman.errors import InputError
 from dragoman.journal.rows import Session
 
@@ -53,6 +55,25 @@ def find_session(sessions: Sequence[Session], id_or_prefix: str) -> Session:
             guidance="Write more of the id.",
         )
     return matches[0]
+
+
+class _HandleWorktree(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Handle(msgspec.Struct, frozen=True):
+    worktree: _HandleWorktree | None = None
+
+
+def worktree_of(session: Session) -> str | None:
+    """Return the name of the git worktree that a session works in, as its handle says."""
+    if session.handle is None or '"worktree":{' not in session.handle:
+        return None
+    try:
+        worktree = msgspec.json.decode(session.handle, type=_Handle).worktree
+    except msgspec.MsgspecError:
+        return None
+    return worktree.name if worktree is not None else None
 
 
 def short_ids(sessions: Sequence[Session]) -> dict[str, str]:

@@ -351,6 +351,7 @@ class SessionState(Model, frozen=True, kw_only=True):
     queue: tuple[QueuedPrompt, ...] = ()
     can_resume: bool = False
     policy_notice: str | None = None  # why the workspace's own rules do not apply
+    worktree: str | None = None  # the name of the git worktree that it works in
 
 
 class SessionItem(Model, frozen=True, kw_only=True):
@@ -374,6 +375,7 @@ class SessionItem(Model, frozen=True, kw_only=True):
     parent: str | None = None  # id of the session whose sub-agent this is; it may be missing here, or unknown (empty)
     is_sub_agent: bool = False  # lists leave it out
     forked_from: str | None = None  # id of the session that this one began as a copy of; it need not be in this journal
+    worktree: str | None = None  # the name of the git worktree that it works in
 
 
 class PendingItem(Model, frozen=True, kw_only=True):

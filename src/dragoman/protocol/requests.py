@@ -19,6 +19,13 @@ from dragoman.protocol.checkpoints import Rewind, WorkspaceDiff
 from dragoman.protocol.git import GitCommit, GitPush, GitState, ProposedMessage, PullRequest, PullRequestProgram
 from dragoman.protocol.messages import Scope, Stream
 from dragoman.protocol.models import Model, Table
+from dragoman.protocol.worktrees import (
+    WorktreeApply,
+    WorktreeChanges,
+    WorktreeChoice,
+    WorktreeInfo,
+    WorktreeMerge,
+)
 
 ResultT = TypeVar("ResultT", bound=Model, covariant=True)
 RequestT = TypeVar("RequestT", bound="Request[Any]")
@@ -224,6 +231,7 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     agent: str | None = None  # the default agent where it is left out
     cwd: str
     additional: tuple[str, ...] = ()
+    worktree: bool | str | WorktreeChoice | None = None  # work in a git worktree: a new one, or one by its name
     access: str | None = None
     model: str | None = None
     mode: str | None = None
@@ -514,6 +522,93 @@ class GitOpenPullRequest(Request[PullRequest], tag="git.pull_request", frozen=Tr
     remote: str | None = None
     program: PullRequestProgram | None = None
     trust_repository: bool = False
+
+
+# -- worktrees
+
+
+WORKTREE: Final = "/v1/worktrees/{worktree}"
+
+
+@declare("prompt", changes=False, route=Route("GET", "/v1/worktrees"))
+class WorktreeList(Request[results.Worktrees], tag="worktree.list", frozen=True, kw_only=True):
+    """List the worktrees of sessions, oldest first.
+
+    `dropped`: those that were dropped and can be recovered. Without the scope `admin`, only worktrees of folders in
+    which this client may have sessions are listed.
+    """
+
+    dropped: bool = False
+
+
+@declare("prompt", changes=False, route=Route("GET", WORKTREE))
+class WorktreeShow(Request[WorktreeChanges], tag="worktree.show", frozen=True, kw_only=True):
+    """List what was changed in a worktree since it was made. `worktree`: its id, or its name where that is unique."""
+
+    worktree: str
+
+
+@declare("admin", route=Route("POST", f"{WORKTREE}/apply"))
+class WorktreeApplyChanges(Request[WorktreeApply], tag="worktree.apply", frozen=True, kw_only=True):
+    """Bring the changes of a worktree into the checkout, as uncommitted changes.
+
+    Without a `plan` nothing is changed: the result says which files would be, and its `id` is the `plan` of the request
+    that does it. That one is refused if files were changed since, and while an agent is at work there. With conflicts
+    nothing is changed. `undo`: take back what was applied last.
+    """
+
+    worktree: str
+    undo: bool = False
+    plan: str | None = None
+
+
+@declare("admin", route=Route("POST", f"{WORKTREE}/merge"))
+class WorktreeMergeBranch(Request[WorktreeMerge], tag="worktree.merge", frozen=True, kw_only=True):
+    """Merge the branch of a worktree into the branch that it was made from, or `into` another one.
+
+    `commit`: commit what is not committed first, with this message. `no_ff`: make a merge commit, with this `message`,
+    also where a fast-forward is possible. With conflicts nothing is changed; `conflicts` brings them into the worktree,
+    where they wait to be solved.
+    """
+
+    worktree: str
+    into: str | None = None
+    commit: str | None = None
+    message: str | None = None
+    no_ff: bool = False
+    conflicts: bool = False
+
+
+@declare("admin", route=Route("POST", f"{WORKTREE}/drop"))
+class WorktreeDrop(Request[WorktreeInfo], tag="worktree.drop", frozen=True, kw_only=True):
+    """Remove a worktree and its branch. It can be recovered for 30 days.
+
+    Refused while an agent is at work there, and where files could not be recovered, unless with `force`.
+    """
+
+    worktree: str
+    force: bool = False
+
+
+@declare("admin", route=Route("POST", f"{WORKTREE}/keep"))
+class WorktreeKeep(Request[WorktreeInfo], tag="worktree.keep", frozen=True, kw_only=True):
+    """Forget a worktree: its folder and branch stay."""
+
+    worktree: str
+
+
+@declare("admin", route=Route("POST", f"{WORKTREE}/recover"))
+class WorktreeRecover(Request[WorktreeInfo], tag="worktree.recover", frozen=True, kw_only=True):
+    """Bring back a dropped worktree, with all files and commits."""
+
+    worktree: str
+
+
+@declare("admin", route=Route("POST", "/v1/worktrees/prune"))
+class WorktreePrune(Request[results.Leftovers], tag="worktree.prune", frozen=True, kw_only=True):
+    """Find what no worktree needs any more; with `remove`, remove it."""
+
+    remove: bool = False
 
 
 # -- the queue of a session

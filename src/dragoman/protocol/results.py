@@ -18,6 +18,7 @@ from dragoman.protocol.models import (
     Terminal,
     Usage,
 )
+from dragoman.protocol.worktrees import Leftover, WorktreeInfo
 from dragoman.record import rows
 
 
@@ -41,6 +42,14 @@ class PromptAccepted(Model, frozen=True, kw_only=True):
     run_id: str | None = None
     queued_id: str | None = None
     how: Literal["started", "queued", "steered", "cancelled_first"] = "started"
+
+
+class Worktrees(Model, frozen=True, kw_only=True):
+    worktrees: tuple[WorktreeInfo, ...]
+
+
+class Leftovers(Model, frozen=True, kw_only=True):
+    leftovers: tuple[Leftover, ...]
 
 
 class ExportedSession(Model, frozen=True, kw_only=True):

@@ -22,8 +22,10 @@ from dragoman.errors import InputError
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import AgentItem, SessionItem, SessionState
 from dragoman.protocol.results import SearchHit, UsageReport
+from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.remote.connection import ServerConnection
 from dragoman.remote.session import RemoteSession
+from dragoman.remote.worktrees import RemoteWorktrees
 from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.options import (
@@ -31,9 +33,11 @@ from dragoman.session.options import (
     SessionConfig,
     SessionOptions,
     callbacks_in,
+    read_worktree,
     settings_in,
 )
 from dragoman.session.sync import SyncSession, background
+from dragoman.session.sync_worktrees import SyncWorktrees
 
 _LOCAL_ONLY = {
     "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",
@@ -87,6 +91,7 @@ class Client:
             agent=agent,
             cwd=_folder(options.get("cwd", ".")),
             additional=tuple(_folder(folder) for folder in options.get("additional", ())),
+            worktree=read_worktree(options.get("worktree")),
             **settings_in(options, without=_LOCAL_ONLY),
         )
 
@@ -106,6 +111,8 @@ class Client:
                 _check_local_only(name, fields.pop(name))
         workspace = fields.pop("workspace")
         del fields["opened_by"]  # the server knows it by the token
+        if isinstance(fields["worktree"], SessionWorktree):
+            del fields["worktree"]  # one on this machine
         return await self.open_session(agent, cwd=workspace.cwd, additional=workspace.additional, **fields)
 
     async def resume(
@@ -167,6 +174,11 @@ class Client:
     async def agents(self) -> tuple[AgentItem, ...]:
         """The agents that the server knows."""
         return (await self._connection.call(requests.AgentList())).agents
+
+    @property
+    def worktrees(self) -> RemoteWorktrees:
+        """The worktrees of sessions on the server."""
+        return RemoteWorktrees(self._connection)
 
     async def close(self) -> None:
         """Close the sessions that were opened or resumed here, leave the others, and disconnect."""
@@ -279,6 +291,10 @@ class SyncClient:
 
     def agents(self) -> tuple[AgentItem, ...]:
         return background.call(self._client.agents())
+
+    @property
+    def worktrees(self) -> SyncWorktrees:
+        return SyncWorktrees(self._client.worktrees)
 
     def close(self) -> None:
         background.call(self._client.close())

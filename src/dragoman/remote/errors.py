@@ -20,6 +20,7 @@ _PLAIN: dict[str, type[DragomanError]] = {
         errors.SessionBusy,
         errors.SessionClosed,
         errors.CheckpointError,
+        errors.WorktreeError,
         errors.DeadlineExceeded,
         errors.IdleLimitExceeded,
         errors.Cancelled,

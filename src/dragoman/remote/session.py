@@ -229,6 +229,11 @@ class RemoteSession:
         """Answer a `question.asked` event by its id; return False where another answer was first."""
         return await self._answer_question(question_id, answer, answer.by or "person")
 
+    @property
+    def worktree(self) -> str | None:
+        """The name of the git worktree on the server that the session works in, if it is in one."""
+        return self.state.worktree
+
     async def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Return the checkpoints of the workspace that this session took, the oldest first."""
         return (await self._connection.call(requests.CheckpointList(session_id=self.id))).checkpoints

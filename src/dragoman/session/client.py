@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,14 +22,16 @@ from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import answer_later
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.question.question import Question
+from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.session.context import ContextSource
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
 from dragoman.session.options import ProcessOptions, SessionConfig, parse_sandbox
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.session import Session
+from dragoman.session.session import Session, new_id
 from dragoman.session.skills import find_folders
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, spec_of_preset
+from dragoman.session.worktree import entered_worktree
 from dragoman.workspace import Workspace
 from dragoman.workspace.sandbox_policy import SandboxPolicy
 
@@ -168,7 +171,17 @@ class LocalClient:
         self._sessions: list[Session] = []
 
     async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Session:
-        return await self._open(self.spec_of(agent), config, lambda runtime: runtime.open_session(config, session_id))
+        spec = self.spec_of(agent)
+        session_id = session_id or new_id()
+        entered = entered_worktree(self._config, config, session_id, on_progress=self._report_worktree)
+        async with entered as session_config:
+            return await self._open(
+                spec, session_config, lambda runtime: runtime.open_session(session_config, session_id)
+            )
+
+    def _report_worktree(self, line: str) -> None:
+        if self._on_diagnostic is not None:
+            self._on_diagnostic(Diagnostic(time.time(), "worktree", line))
 
     async def resume(
         self,
@@ -334,7 +347,7 @@ def spec_for_session(spec: AgentSpec, config: SessionConfig, settings: Config) -
         mechanism=choice,
         folders=config.workspace.folders,
         state=needs.state,
-        read=(*map(str, settings.sandbox_read), *_skill_folders(config.workspace, settings)),
+        read=(*map(str, settings.sandbox_read), *_skill_folders(config.workspace, settings), *_git_folders(config)),
         write=tuple(map(str, settings.sandbox_write)),
         network=network is True,
         hosts=(*needs.hosts, *(rules.allowed_hosts(config.rules) if rules is not None else ())),
@@ -343,6 +356,12 @@ def spec_for_session(spec: AgentSpec, config: SessionConfig, settings: Config) -
         hidden=settings.home,
     )
     return replace(spec, sandbox=policy)
+
+
+def _git_folders(config: SessionConfig) -> list[str]:
+    """Return the repository of a session in a worktree: git reads it from there. It is not to be written: hooks and
+    settings in it would run outside of the sandbox."""
+    return [config.worktree.git_dir] if isinstance(config.worktree, SessionWorktree) else []
 
 
 def _skill_folders(workspace: Workspace, settings: Config) -> list[str]:

@@ -1,4 +1,4 @@
-"""Diagnostics: lines of an agent that belong to no session: stderr, noise on stdout, strays."""
+"""Diagnostics: lines that belong to no session: stderr, noise and strays of an agent, the making of a worktree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 MAX_RECENT_ENTRIES = 500
 MAX_LINE_CHARACTERS = 2000
 
-DiagnosticKind = Literal["stderr", "noise", "oversized", "stray", "sandbox"]
+DiagnosticKind = Literal["stderr", "noise", "oversized", "stray", "sandbox", "worktree"]
 
 
 class Diagnostic(msgspec.Struct, frozen=True):

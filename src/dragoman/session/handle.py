@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
@@ -10,6 +11,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.protocol.messages import Scope
+from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.record.fold import SessionFold
 from dragoman.session.options import (
     AGENT_CATEGORIES,
@@ -62,6 +64,7 @@ class SessionHandle(StoredSettings, frozen=True, kw_only=True):
     title: str | None = None
     secrets: tuple[str, ...] = ()
     opened_by: Scope = "admin"
+    worktree: SessionWorktree | None = None
 
     def secret_servers(self) -> list[str]:
         """Return the names of the MCP servers that have to be passed again."""
@@ -105,6 +108,17 @@ def with_servers(handle: SessionHandle, servers: Sequence[McpServer] | None) -> 
     return msgspec.structs.replace(handle, mcp_servers=(*others, *servers), secrets=secrets)
 
 
+def workspace_of(handle: SessionHandle) -> Workspace:
+    """Return the workspace of a stored session. Raises `InputError`; for a worktree that is gone, with the way back."""
+    if handle.worktree is not None and not os.path.isdir(handle.cwd):
+        name = handle.worktree.name
+        raise InputError(
+            f"the worktree {name} of this session is gone: {handle.cwd}",
+            guidance=f"If it was dropped, it can be recovered: dragoman worktree recover {name}",
+        )
+    return Workspace(handle.cwd, handle.additional)
+
+
 def config_of_handle(handle: SessionHandle) -> SessionConfig:
     """Return the config that the session had before, as far as a handle stores it."""
     if secret := handle.secret_servers():
@@ -113,8 +127,9 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
             guidance="Pass them again, in the config.",
         )
     return SessionConfig(
-        workspace=Workspace(handle.cwd, handle.additional),
+        workspace=workspace_of(handle),
         opened_by=handle.opened_by,
+        worktree=handle.worktree,
         **settings_in(handle, without=AGENT_SETTINGS),
     )
 
@@ -150,6 +165,7 @@ def handle_of(
         title=fold.title,
         secrets=tuple(secrets),
         opened_by=config.opened_by,
+        worktree=config.worktree if isinstance(config.worktree, SessionWorktree) else None,
         **{**settings_in(config), **agent_settings(fold), "mcp_servers": open_servers},
     )
 

@@ -25,6 +25,7 @@ from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
 from dragoman.protocol.messages import Scope
 from dragoman.protocol.requests import SessionSettings, SettingOptions
+from dragoman.protocol.worktrees import SessionWorktree, WorktreeChoice
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.spec import Limits, check_type, field_types
@@ -115,6 +116,7 @@ class SessionConfig(StoredSettings, frozen=True, kw_only=True):
     buffers: Buffers | None = None  # what an editor has open and not saved
     file_handler: FileHandler | None = None  # serves `fs/*` in our place, where the spec offers them
     terminal_handler: TerminalHandler | None = None  # the same for `terminal/*`
+    worktree: WorktreeChoice | SessionWorktree | None = None  # the one to work in; once it is open, the one it is in
     opened_by: Scope = "admin"  # the scope of the client that opened it; a program on this machine has all of them
 
     def __post_init__(self) -> None:
@@ -173,6 +175,7 @@ class SessionOptions(SettingOptions, SessionCallbackOptions, total=False):
     cwd: str | Path  # the folder of the workspace; the current one by default
     additional: Sequence[str | Path]  # further folders of the workspace
     access: str | None  # what needs no question: "read-only", "ask", "edit-inside" or "full"; by default as configured
+    worktree: bool | str | WorktreeChoice | None  # work in a git worktree: a new one, or one by its name
     rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
     mcp_servers: Sequence[McpServer]  # MCP servers that the agent connects to
 
@@ -252,9 +255,25 @@ def session_config(options: SessionOptions, settings: Config) -> SessionConfig:
     return SessionConfig(
         workspace=Workspace(options.get("cwd", "."), options.get("additional", ())),
         rules=check_rules(options.get("rules", ())),
+        worktree=read_worktree(options.get("worktree")),
         **callbacks_in(options),
         **{"access": settings.access, **settings_in(options)},
     )
+
+
+def read_worktree(value: object) -> WorktreeChoice | None:
+    """Return the worktree that a caller chose; None for none."""
+    match value:
+        case None | False:
+            return None
+        case True:
+            return WorktreeChoice()
+        case str():
+            return WorktreeChoice(name=value)
+        case WorktreeChoice():
+            return value
+        case _:
+            raise InputError(f"worktree is {value!r}; expected True, a name, or a WorktreeChoice")
 
 
 def callbacks_in(options: SessionCallbackOptions) -> SessionCallbackOptions:

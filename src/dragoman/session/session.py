@@ -37,6 +37,7 @@ from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.requests import AgentTools
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
+from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.record import events, notes, rows
 from dragoman.record.diffs import claimed_paths
 from dragoman.record.events import Event
@@ -263,6 +264,12 @@ class Session:
     def available_context(self) -> AvailableContext:
         """Return the skills and prompt templates of the workspace and of the user, as they are now. Blocking."""
         return self._context.read()
+
+    @property
+    def worktree(self) -> str | None:
+        """The name of the git worktree that the session works in, if it is in one."""
+        worktree = self.config.worktree
+        return worktree.name if isinstance(worktree, SessionWorktree) else None
 
     def snapshot(self) -> SessionHandle:
         """Return a handle by which another process can resume the session: JSON, without secrets."""

@@ -147,6 +147,8 @@ class _Session(ports.SessionPort, Protocol):
 
     async def set_reasoning_effort(self, level: str) -> None: ...
     async def checkpoints(self) -> tuple[Checkpoint, ...]: ...
+    @property
+    def worktree(self) -> str | None: ...
     async def diff(
         self,
         run: Run | str | int | None = None,
@@ -279,6 +281,11 @@ class SyncSession:
 
     def set_option(self, option_id: str, value: str | bool) -> None:
         background.call(self._session.set_option(option_id, value))
+
+    @property
+    def worktree(self) -> str | None:
+        """The name of the git worktree that the session works in, if it is in one."""
+        return self._session.worktree
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Return the checkpoints of the workspace, the oldest first."""

@@ -60,6 +60,7 @@ export const SESSION: SessionItem = {
   parent: null,
   is_sub_agent: false,
   forked_from: null,
+  worktree: null,
 };
 
 export function formField(kind: FormField["kind"], name: string, given: Partial<FormField> = {}): FormField {
@@ -86,6 +87,7 @@ export const LIVE: SessionState = {
   queue: [],
   can_resume: false,
   policy_notice: null,
+  worktree: null,
   capabilities: {
     load: true,
     resume: true,

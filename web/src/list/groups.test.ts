@@ -26,6 +26,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     parent: null,
     is_sub_agent: false,
     forked_from: null,
+    worktree: null,
     ...given,
   };
 }

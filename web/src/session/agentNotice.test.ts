@@ -37,6 +37,7 @@ function live(connection: ConnectionStatus, given: Partial<SessionState> = {}): 
     queue: [],
     can_resume: true,
     policy_notice: null,
+    worktree: null,
     ...given,
   };
 }

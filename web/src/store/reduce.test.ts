@@ -24,6 +24,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     parent: null,
     is_sub_agent: false,
     forked_from: null,
+    worktree: null,
   };
 }
 

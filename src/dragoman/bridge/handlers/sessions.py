@@ -32,7 +32,7 @@ from dragoman.protocol.models import SessionItem
 from dragoman.record import rows
 from dragoman.session.client import Continuing
 from dragoman.session.journal_client import REMOVED_BY
-from dragoman.session.options import SessionConfig, settings_in
+from dragoman.session.options import SessionConfig, read_worktree, settings_in
 from dragoman.session.session import new_id
 from dragoman.wire.messages import Notification
 from dragoman.workspace import Workspace
@@ -61,6 +61,7 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
         workspace=Workspace(
             existing_folder(request.cwd), [existing_folder(folder, "additional") for folder in request.additional]
         ),
+        worktree=read_worktree(request.worktree),
         **{**settings_in(request), "access": access},
     )
     owned = await services.hub.start_session(request.agent or settings.agent, config, session_id, caller.scope)

@@ -43,6 +43,7 @@ from dragoman.cli.options import (
     resume_option,
     save_option,
     verbose_option,
+    worktree_options,
 )
 from dragoman.cli.output import STDIN, STDOUT, OutputLost, is_dumb
 from dragoman.cli.plan import RunOptions, RunPlan, prepare
@@ -50,6 +51,7 @@ from dragoman.cli.progress import FRAME_S, Spinner
 from dragoman.cli.sandbox import sandbox_lines
 from dragoman.cli.screen import Follower, Span
 from dragoman.cli.text import one_line, plain, wrapped
+from dragoman.cli.worktree_run import begin_worktree, end_worktree
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
 from dragoman.journal.protocols import Journal
@@ -89,6 +91,7 @@ Prompts that you type while the agent works are queued."""
 @resume_option
 @no_journal_option
 @checkpoints_option
+@worktree_options
 @plain_option
 @verbose_option
 @click.option(
@@ -117,14 +120,17 @@ def start_chat(options: RunOptions) -> int:
                 "a chat needs a terminal for input and output",
                 guidance='Without one, send a single prompt: dragoman run "…", or dragoman run < task.md',
             )
-        plan = prepare(options, prompt=False)
+        plan = begin_worktree(prepare(options, prompt=False))
     except DragomanError as error:
         return print_error(error, opened=False, verbose=options.verbose)
 
     async def command() -> int:
         return await ChatCommand(plan).run()
 
-    return asyncio.run(command())
+    try:
+        return asyncio.run(command())
+    finally:
+        end_worktree(plan)
 
 
 class Prompt(msgspec.Struct, frozen=True):

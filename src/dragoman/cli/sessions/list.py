@@ -58,7 +58,7 @@ from dragoman.hub.hub import forget_checkpoints
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
 from dragoman.journal.search_documents import SearchHit, SearchQuery
-from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level
+from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level, worktree_of
 from dragoman.record.rows import Usage
 
 LIST_EPILOG = """\b
@@ -166,6 +166,7 @@ def _record(entry: Listed) -> dict[str, object]:
         "agent_session_id": session.agent_session_id,
         "workspace": session.cwd,
         "folders": session.folders,
+        "worktree": worktree_of(session),
         "created": session.created,
         "updated": session.updated,
         "state": entry.state,
@@ -199,12 +200,19 @@ def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
             "agent": one_line(entry.session.agent or NOT_REPORTED, 16),
             "state": entry.state,
             "cost": cost_part(entry.usage) or NOT_REPORTED,
-            "workspace": end_of(folder(entry.session.cwd) or NOT_REPORTED, min(room // 4, 40) if is_terminal else room),
+            "workspace": _workspace(entry.session, min(room // 4, 40) if is_terminal else room),
         }
         styles = {0: "bold", 3: _STATE_LOOKS.get(entry.state, "")}
         title = one_line(session_name(entry.session), room)
         table.add_row(*(cells[heading] for heading in headings), title, styles=styles)
     table.print()
+
+
+def _workspace(session: Session, room: int) -> str:
+    """Return the folder of a session; for one in a worktree, its name."""
+    if (name := worktree_of(session)) is not None:
+        return end_of(f"worktree {name}", room)
+    return end_of(folder(session.cwd) or NOT_REPORTED, room)
 
 
 def _print_card(entry: Listed, room: int, now: float) -> None:

@@ -49,7 +49,7 @@ from dragoman.journal.markdown import attachment_label, context_label, session_m
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.sessions import LATEST, find_session, session_name
+from dragoman.journal.sessions import LATEST, find_session, session_name, worktree_of
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, RunStarted, event_from_fact, to_json
 from dragoman.record.rows import PromptContext
@@ -163,7 +163,9 @@ class LastRuns:
 def header(session: Session, summary: SessionSummary, width: int) -> list[Piece]:
     cost = cost_part(summary.state.usage) if summary.state is not None else ""
     runs = count(session.runs, "run")
-    parts = [plain(session.agent) or "unknown agent", folder(session.cwd), when(session.updated), runs, cost]
+    worktree = worktree_of(session)
+    place = folder(session.cwd) if worktree is None else plain(f"worktree {worktree}")
+    parts = [plain(session.agent) or "unknown agent", place, when(session.updated), runs, cost]
     forked = f"forked from {session.forked_from}" if session.forked_from else ""
     parts.insert(2, plain(forked))
     return [
