@@ -509,7 +509,8 @@ def config_page() -> str:
         "\n\n".join(inspect.cleandoc(config.__doc__ or "").split("\n\n")[1:3]),
         "The tables `[agents.NAME]` are described [below](#agents-agentsname), `[[policy]]` and `[guards]` in "
         "[Policy](../policy.md), "
-        "`[watch]` in [Watch](../watch.md), `[worktrees]` in [Worktrees](../worktrees.md). `folders` lists folders in which clients of the server with the scope "
+        "`[watch]` in [Watch](../watch.md), `[worktrees]` in [Worktrees](../worktrees.md). "
+        "`folders` lists folders in which clients of the server with the scope "
         "`prompt` may open sessions ([Access](../serve.md#access)).",
         "## config.toml",
         table(("key", "default", "takes", "notes"), body),
