@@ -402,16 +402,47 @@ async def test_an_agent_that_left_its_branch_is_not_merged_by_guess(stage: Stage
         await made.merge()
 
 
+def plant_hook(stage: Stage, name: str, script: str) -> None:
+    hook = stage.repository / ".git" / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{script}\n")
+    hook.chmod(0o755)
+
+
 async def test_a_commit_that_a_hook_refuses_stops_the_merge(stage: Stage) -> None:
+    plant_hook(stage, "pre-commit", "echo tests fail >&2; exit 1")
     made = await stage.worktrees.create(stage.repository)
     (made.folder / "new.txt").write_text("new\n")
-    hook = stage.repository / ".git" / "hooks" / "pre-commit"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho tests fail >&2\nexit 1\n")
-    hook.chmod(0o755)
     with pytest.raises(WorktreeError, match="tests fail"):
         await made.merge(commit="new")
     assert run_git(stage.repository, "log", "--format=%s").split() == ["first"]
+
+
+async def test_hooks_and_filters_that_an_agent_planted_do_not_run_without_a_persons_word(
+    stage: Stage, tmp_path: Path
+) -> None:
+    made = await stage.worktrees.create(stage.repository)
+    ran = tmp_path / "ran"
+    for hook in ("pre-commit", "post-checkout", "reference-transaction"):
+        plant_hook(stage, hook, f"touch {ran}")
+    run_git(stage.repository, "config", "filter.evil.clean", f"touch {ran}; cat")
+    run_git(stage.repository, "config", "filter.evil.smudge", f"touch {ran}; cat")
+    ran.unlink(missing_ok=True)
+    (stage.repository / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    (made.folder / "new.txt").write_text("new\n")
+    await made.changes()
+    await made.apply(await made.apply())
+    with pytest.raises(WorktreeError, match="hook pre-commit") as caught:
+        await made.merge(commit="new")
+    assert "--trust-repository" in (caught.value.guidance or "")
+    lines: list[str] = []
+    other = await stage.worktrees.create(stage.repository, on_progress=lines.append)
+    assert any("hooks and filters do not run" in line for line in lines)
+    assert (other.folder / "file.txt").exists()
+    assert not ran.exists()
+    (stage.repository / "new.txt").unlink()
+    assert (await made.merge(commit="new", trust_repository=True)).is_done
+    assert ran.exists()
 
 
 # -- any edits of both sides

@@ -590,6 +590,8 @@ export interface SessionState {
   can_resume: boolean;
   /** why the workspace's own rules do not apply */
   policy_notice: string | null;
+  /** the name of the git worktree that it works in */
+  worktree: string | null;
 }
 
 /** A session as lists show it. `run_status` is the status of its last run. */
@@ -617,6 +619,8 @@ export interface SessionItem {
   is_sub_agent: boolean;
   /** id of the session that this one began as a copy of; it need not be in this journal */
   forked_from: string | null;
+  /** the name of the git worktree that it works in */
+  worktree: string | null;
 }
 
 /** A permission or a question that waits for an answer, with its session. */
@@ -900,6 +904,128 @@ export interface ProposedMessage {
   is_shortened: boolean;
 }
 
+export type WorktreeState = "creating" | "ready" | "applied" | "merged" | "dropped";
+
+export type MergeKind = "fast-forward" | "merge commit" | "nothing to merge";
+
+export type LeftoverKind = "unfinished worktree" | "folder without a record" | "record without a folder" | "branch without a worktree" | "expired drop";
+
+/**
+ * The worktree that a session is to have: an existing one by its `name`, or a new one.
+ *
+ * `base` is a branch or a commit, by default what is checked out. `setup` is a command that runs in the new worktree,
+ * in place of the configured one; empty for none. `keep_failed`: the worktree stays if that command fails.
+ */
+export interface WorktreeChoice {
+  name: string | null;
+  base: string | null;
+  setup: string | null;
+  keep_failed: boolean;
+}
+
+/**
+ * The worktree that a session works in, as its handle stores it.
+ *
+ * `cwd` is the folder that was asked for, `git_dir` that of the repository.
+ */
+export interface SessionWorktree {
+  name: string;
+  checkout: string;
+  git_dir: string;
+  branch: string;
+  cwd: string;
+}
+
+/**
+ * A worktree. `id` is unique on this machine, `name` in its repository.
+ *
+ * `checkout` is the work tree from which it was made, `base_ref` the branch that was checked out there or named; None
+ * for a commit. Times are seconds since 1970.
+ */
+export interface WorktreeInfo {
+  id: string;
+  name: string;
+  state: WorktreeState;
+  checkout: string;
+  folder: string;
+  branch: string;
+  base_ref: string | null;
+  base_commit: string;
+  session_ids: readonly string[];
+  created_at: number;
+  changed_at: number;
+  /** its folder is gone */
+  is_missing: boolean;
+  /** of a dropped one: it can be recovered until then */
+  expires_at: number | null;
+}
+
+/**
+ * The changes of a worktree since it was made: commits, and files, committed or not, untracked ones included.
+ *
+ * `skipped_paths` are not compared, and not applied. `active_runs` are at work in it.
+ */
+export interface WorktreeChanges {
+  worktree: WorktreeInfo;
+  /** "1a2b3c4 Subject", the newest first */
+  commits: readonly string[];
+  /** number of files that differ from the branch */
+  uncommitted: number;
+  files: readonly ComparedFile[];
+  count: number;
+  added: number;
+  removed: number;
+  skipped_paths: readonly SkippedPath[];
+  active_runs: readonly RunRef[];
+}
+
+/**
+ * The changes of a worktree in the checkout, planned or made (`is_done`).
+ *
+ * With `conflicts`, which are files that both sides changed or that git ignores in the checkout, nothing is changed.
+ * `id` stands for the files as they are and as they will be: who confirms passes it, and is refused if they were
+ * changed since. `left_paths` stay as they are, because no checkpoint can hold them.
+ */
+export interface WorktreeApply {
+  id: string;
+  worktree: WorktreeInfo;
+  undo: boolean;
+  changes: readonly RewindChange[];
+  conflicts: readonly string[];
+  left_paths: readonly string[];
+  active_runs: readonly RunRef[];
+  is_done: boolean;
+}
+
+/**
+ * The merge of a worktree's branch; with `conflicts` it was not made.
+ *
+ * `is_in_worktree`: the target was merged into the worktree's branch instead, and the conflicts wait there.
+ */
+export interface WorktreeMerge {
+  worktree: WorktreeInfo;
+  target: string;
+  kind: MergeKind;
+  /** that the target does not have */
+  commits: number;
+  /** of the target afterwards */
+  commit: string | null;
+  conflicts: readonly string[];
+  is_in_worktree: boolean;
+  /** the folder whose files are updated */
+  checked_out_at: string | null;
+  is_done: boolean;
+}
+
+/** Something that no worktree needs any more. `note` says what is done with it. */
+export interface Leftover {
+  kind: LeftoverKind;
+  name: string;
+  path: string;
+  note: string;
+  is_removed: boolean;
+}
+
 export type Scope = "view" | "prompt" | "admin";
 
 export type Stream = "sessions" | "session" | "permissions" | "terminal" | "agents";
@@ -1158,6 +1284,14 @@ export interface PromptAccepted {
   run_id: string | null;
   queued_id: string | null;
   how: "started" | "queued" | "steered" | "cancelled_first";
+}
+
+export interface Worktrees {
+  worktrees: readonly WorktreeInfo[];
+}
+
+export interface Leftovers {
+  leftovers: readonly Leftover[];
 }
 
 export interface ExportedSession {
@@ -1563,6 +1697,8 @@ export interface SessionOpen extends Request {
   agent?: string | null;
   cwd: string;
   additional?: readonly string[];
+  /** work in a git worktree: a new one, or one by its name */
+  worktree?: boolean | string | WorktreeChoice | null;
   access?: string | null;
   model?: string | null;
   mode?: string | null;
@@ -1838,6 +1974,83 @@ export interface GitOpenPullRequest extends Request {
   remote?: string | null;
   program?: PullRequestProgram | null;
   trust_repository?: boolean;
+}
+
+/**
+ * List the worktrees of sessions, oldest first.
+ *
+ * `dropped`: those that were dropped and can be recovered. Without the scope `admin`, only worktrees of folders in
+ * which this client may have sessions are listed.
+ */
+export interface WorktreeList extends Request {
+  type: "worktree.list";
+  dropped?: boolean;
+}
+
+/** List what was changed in a worktree since it was made. `worktree`: its id, or its name where that is unique. */
+export interface WorktreeShow extends Request {
+  type: "worktree.show";
+  worktree: string;
+}
+
+/**
+ * Bring the changes of a worktree into the checkout, as uncommitted changes.
+ *
+ * Without a `plan` nothing is changed: the result says which files would be, and its `id` is the `plan` of the request
+ * that does it. That one is refused if files were changed since, and while an agent is at work there. With conflicts
+ * nothing is changed. `undo`: take back what was applied last.
+ */
+export interface WorktreeApplyChanges extends Request {
+  type: "worktree.apply";
+  worktree: string;
+  undo?: boolean;
+  plan?: string | null;
+}
+
+/**
+ * Merge the branch of a worktree into the branch that it was made from, or `into` another one.
+ *
+ * `commit`: commit what is not committed first, with this message. `no_ff`: make a merge commit, with this `message`,
+ * also where a fast-forward is possible. With conflicts nothing is changed; `conflicts` brings them into the worktree,
+ * where they wait to be solved.
+ */
+export interface WorktreeMergeBranch extends Request {
+  type: "worktree.merge";
+  worktree: string;
+  into?: string | null;
+  commit?: string | null;
+  message?: string | null;
+  no_ff?: boolean;
+  conflicts?: boolean;
+}
+
+/**
+ * Remove a worktree and its branch. It can be recovered for 30 days.
+ *
+ * Refused while an agent is at work there, and where files could not be recovered, unless with `force`.
+ */
+export interface WorktreeDrop extends Request {
+  type: "worktree.drop";
+  worktree: string;
+  force?: boolean;
+}
+
+/** Forget a worktree: its folder and branch stay. */
+export interface WorktreeKeep extends Request {
+  type: "worktree.keep";
+  worktree: string;
+}
+
+/** Bring back a dropped worktree, with all files and commits. */
+export interface WorktreeRecover extends Request {
+  type: "worktree.recover";
+  worktree: string;
+}
+
+/** Find what no worktree needs any more; with `remove`, remove it. */
+export interface WorktreePrune extends Request {
+  type: "worktree.prune";
+  remove?: boolean;
 }
 
 /** Queue a prompt. */
@@ -2190,6 +2403,14 @@ export type AnyRequest =
   | GitProposeMessage
   | GitPushBranch
   | GitOpenPullRequest
+  | WorktreeList
+  | WorktreeShow
+  | WorktreeApplyChanges
+  | WorktreeMergeBranch
+  | WorktreeDrop
+  | WorktreeKeep
+  | WorktreeRecover
+  | WorktreePrune
   | QueueAdd
   | QueueEdit
   | QueueMove
@@ -2256,6 +2477,14 @@ export interface ResultOf {
   "git.propose_message": ProposedMessage;
   "git.push": GitPush;
   "git.pull_request": PullRequest;
+  "worktree.list": Worktrees;
+  "worktree.show": WorktreeChanges;
+  "worktree.apply": WorktreeApply;
+  "worktree.merge": WorktreeMerge;
+  "worktree.drop": WorktreeInfo;
+  "worktree.keep": WorktreeInfo;
+  "worktree.recover": WorktreeInfo;
+  "worktree.prune": Leftovers;
   "queue.add": PromptAccepted;
   "queue.edit": Done;
   "queue.move": Done;
@@ -2306,6 +2535,8 @@ export const READ_ONLY: ReadonlySet<RequestType> = new Set<RequestType>([
   "checkpoint.list",
   "checkpoint.diff",
   "git.state",
+  "worktree.list",
+  "worktree.show",
   "workspace.recent",
   "policy.list",
   "policy.preview",

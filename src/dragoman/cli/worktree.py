@@ -226,6 +226,9 @@ def _report_conflicts(result: WorktreeApply | WorktreeMerge, conflicts: tuple[st
 @click.option("-m", "--message", metavar="MESSAGE", help="The message of the merge commit.")
 @click.option("--conflicts", is_flag=True, help="Bring conflicts into the worktree, to solve them there.")
 @click.option("--ask-agent", is_flag=True, help="The same, and ask the agent of its last session to solve them.")
+@click.option(
+    "--trust-repository", is_flag=True, help="Run hooks and filters that were changed since agents work there."
+)
 @json_option
 @sync_command
 def merge(
@@ -236,6 +239,7 @@ def merge(
     message: str | None,
     conflicts: bool,
     ask_agent: bool,
+    trust_repository: bool,
     as_json: bool,
 ) -> int | None:
     """Merge the branch of a worktree into the branch that it was made from.
@@ -247,7 +251,12 @@ def merge(
     async def do_merge() -> WorktreeMerge:
         found = await _find_idle(name)
         return await found.merge(
-            into=into, commit=commit, message=message, no_ff=no_ff, conflicts=conflicts or ask_agent
+            into=into,
+            commit=commit,
+            message=message,
+            no_ff=no_ff,
+            conflicts=conflicts or ask_agent,
+            trust_repository=trust_repository,
         )
 
     done = asyncio.run(do_merge())

@@ -568,7 +568,8 @@ class WorktreeMergeBranch(Request[WorktreeMerge], tag="worktree.merge", frozen=T
 
     `commit`: commit what is not committed first, with this message. `no_ff`: make a merge commit, with this `message`,
     also where a fast-forward is possible. With conflicts nothing is changed; `conflicts` brings them into the worktree,
-    where they wait to be solved.
+    where they wait to be solved. It is refused where settings or hooks of the repository were changed since agents
+    work there, unless `trust_repository`.
     """
 
     worktree: str
@@ -577,6 +578,7 @@ class WorktreeMergeBranch(Request[WorktreeMerge], tag="worktree.merge", frozen=T
     message: str | None = None
     no_ff: bool = False
     conflicts: bool = False
+    trust_repository: bool = False
 
 
 @declare("admin", route=Route("POST", f"{WORKTREE}/drop"))

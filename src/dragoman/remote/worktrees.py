@@ -44,10 +44,17 @@ class RemoteWorktree:
         message: str | None = None,
         no_ff: bool = False,
         conflicts: bool = False,
+        trust_repository: bool = False,
     ) -> WorktreeMerge:
         """Merge the branch of the worktree; with `conflicts`, bring these into the worktree, to be solved there."""
         request = requests.WorktreeMergeBranch(
-            worktree=self.info.id, into=into, commit=commit, message=message, no_ff=no_ff, conflicts=conflicts
+            worktree=self.info.id,
+            into=into,
+            commit=commit,
+            message=message,
+            no_ff=no_ff,
+            conflicts=conflicts,
+            trust_repository=trust_repository,
         )
         return await self._connection.call(request)
 

@@ -24,6 +24,7 @@ class AnyWorktree(Protocol):
         message: str | None = None,
         no_ff: bool = False,
         conflicts: bool = False,
+        trust_repository: bool = False,
     ) -> Coroutine[Any, Any, WorktreeMerge]: ...
     def drop(self, *, force: bool = False) -> Coroutine[Any, Any, WorktreeInfo]: ...
     def keep(self) -> Coroutine[Any, Any, WorktreeInfo]: ...
@@ -62,10 +63,18 @@ class SyncWorktree:
         message: str | None = None,
         no_ff: bool = False,
         conflicts: bool = False,
+        trust_repository: bool = False,
     ) -> WorktreeMerge:
         """Merge the branch of the worktree; with `conflicts`, bring these into the worktree, to be solved there."""
         return background.call(
-            self._worktree.merge(into=into, commit=commit, message=message, no_ff=no_ff, conflicts=conflicts)
+            self._worktree.merge(
+                into=into,
+                commit=commit,
+                message=message,
+                no_ff=no_ff,
+                conflicts=conflicts,
+                trust_repository=trust_repository,
+            )
         )
 
     def drop(self, *, force: bool = False) -> WorktreeInfo:

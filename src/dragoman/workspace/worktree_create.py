@@ -17,6 +17,7 @@ import msgspec
 from dragoman.errors import InputError, WorktreeError
 from dragoman.proc._reaper_main import start_time
 from dragoman.protocol.worktrees import WorktreeChoice
+from dragoman.workspace.git_trust import RepositoryTrust
 from dragoman.workspace.shadow import path_text
 from dragoman.workspace.user_git import UserGit
 from dragoman.workspace.worktree_git import (
@@ -26,6 +27,7 @@ from dragoman.workspace.worktree_git import (
     git_in,
     has_branch,
     linked_dir_of,
+    trusted_config,
 )
 from dragoman.workspace.worktree_merge import BASE_REF, open_store
 from dragoman.workspace.worktree_removal import discard, expire
@@ -47,6 +49,7 @@ def create(
         check_name(choice.name)
     repository = find_repository_of(cwd, choice.base)
     setup = _setup_of(store, repository) if choice.setup is None else choice.setup
+    RepositoryTrust(store.settings.home).remember(repository.checkout)
     with store.lock(repository.key):
         expire(store)
         if choice.name is not None and (existing := store.read(repository.key, choice.name)) is not None:
@@ -151,12 +154,16 @@ def _add(
     """Have git make the work tree, and fill it."""
     folder = Path(record.folder)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    config, changes = trusted_config(store, repository.checkout)
+    if changes:
+        report(f"hooks and filters do not run, because they were changed since agents work here: {', '.join(changes)}")
     git = UserGit(repository.checkout, timeout_s=LONG_TIMEOUT_S)
-    git.run("worktree", "add", "--quiet", "--no-checkout", "-b", record.branch, folder, record.base_commit)
+    add = ("worktree", "add", "--quiet", "--no-checkout", "-b", record.branch, folder, record.base_commit)
+    git.run(*add, config=config)
     record = msgspec.structs.replace(record, linked_dir=str(linked_dir_of(folder, repository.git_dir)))
     store.write(record)
     linked = git_in(record, timeout_s=LONG_TIMEOUT_S)
-    linked.run("checkout", "--force", "--quiet", "--progress", record.branch, on_progress=report)
+    linked.run("checkout", "--force", "--quiet", "--progress", record.branch, config=config, on_progress=report)
     if _has_lfs(linked) and not _has_lfs_filter(linked):
         report("files of Git LFS are pointers: git-lfs is not set up for this user")
     return record

@@ -12,12 +12,17 @@ from typing import Final, NamedTuple
 
 from dragoman.errors import InputError, WorktreeError
 from dragoman.fileio import atomic_write
+from dragoman.workspace.git_state import SAFE_CONFIG, without_filters
+from dragoman.workspace.git_trust import RepositoryTrust
 from dragoman.workspace.shadow import list_names, path_text
 from dragoman.workspace.user_git import TIMEOUT_S, UserGit
-from dragoman.workspace.worktree_store import WorktreeRecord, repository_key
+from dragoman.workspace.worktree_store import WorktreeRecord, WorktreeStore, repository_key
 
 # Seconds for a command of git that writes or copies many files.
 LONG_TIMEOUT_S: Final = 600.0
+
+# Changes of a repository that an error lists.
+MAX_LISTED: Final = 20
 
 
 class UserRepository(NamedTuple):
@@ -142,8 +147,37 @@ def work_trees(git: UserGit) -> list[tuple[Path, str]]:
     return found
 
 
+def trusted_config(store: WorktreeStore, checkout: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return settings with which git runs nothing that was changed in a repository since agents work there, and the
+    names of these changes; nothing where there are none."""
+    changes = RepositoryTrust(store.settings.home).changes(checkout)
+    if not changes:
+        return (), ()
+    return (*SAFE_CONFIG, *without_filters(UserGit(checkout))), changes
+
+
+def check_trust(store: WorktreeStore, checkout: Path, *, trust: bool) -> None:
+    """Raise `WorktreeError` where hooks or settings were changed since agents work in a repository, unless somebody
+    says that they can be trusted."""
+    repositories = RepositoryTrust(store.settings.home)
+    if trust:
+        repositories.trust(checkout)
+    elif changes := repositories.changes(checkout):
+        listed = "".join(f"\n  {change}" for change in changes[:MAX_LISTED])
+        raise WorktreeError(
+            f"these hooks or settings of the repository were changed since agents work there, and git would run"
+            f" them:{listed}",
+            guidance="Look at them. If they are yours, merge with --trust-repository.",
+        )
+
+
 def has_branch(git: UserGit, branch: str) -> bool:
     return git.call("show-ref", "--verify", "--quiet", f"refs/heads/{branch}").exit_code == 0
+
+
+def delete_branch(git: UserGit, branch: str) -> None:
+    """Delete a branch of ours, without hooks: nobody has looked at them."""
+    git.run("branch", "-D", "--quiet", branch, config=SAFE_CONFIG)
 
 
 def is_elsewhere(git: UserGit, branch: str) -> bool:

@@ -35,7 +35,7 @@ from dragoman.workspace.git import Git
 from dragoman.workspace.restore import FileVersion, FolderWriter
 from dragoman.workspace.shadow import all_repositories, path_text
 from dragoman.workspace.user_git import UserGit, failure
-from dragoman.workspace.worktree_git import LONG_TIMEOUT_S, git_in, work_trees
+from dragoman.workspace.worktree_git import LONG_TIMEOUT_S, check_trust, git_in, work_trees
 from dragoman.workspace.worktree_store import MergeOperation, WorktreeRecord, WorktreeSettings, WorktreeStore
 
 logger = logging.getLogger(__name__)
@@ -268,11 +268,13 @@ def merge(
     commit: str | None,
     message: str | None,
     no_ff: bool,
+    trust_repository: bool,
     at: float,
 ) -> tuple[WorktreeRecord, WorktreeMerge]:
     """Merge the branch of a worktree into another one; return the new record."""
     settings = store.settings
     check_idle(settings, [Path(record.folder)], "merged")
+    check_trust(store, Path(record.checkout), trust=trust_repository)
     git = git_in(record, timeout_s=LONG_TIMEOUT_S)
     target = _target_of(git, record, into)
     _check_branch(git, record)

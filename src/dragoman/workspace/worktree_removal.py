@@ -25,12 +25,14 @@ from dragoman.workspace.shadow import list_names
 from dragoman.workspace.user_git import UserGit, failure
 from dragoman.workspace.worktree_git import (
     LONG_TIMEOUT_S,
+    delete_branch,
     entry_for,
     git_in,
     has_branch,
     is_elsewhere,
     lines,
     linked_dir_of,
+    trusted_config,
     work_trees,
 )
 from dragoman.workspace.worktree_merge import changing, check_idle, open_store
@@ -136,7 +138,7 @@ def _remove_from_git(store: WorktreeStore, record: WorktreeRecord) -> None:
         (Path(record.git_dir) / "worktrees").rmdir()
     is_used = any(branch == f"refs/heads/{record.branch}" for _, branch in work_trees(git))
     if has_branch(git, record.branch) and not is_used:
-        git.run("branch", "-D", "--quiet", record.branch)
+        delete_branch(git, record.branch)
 
 
 def recover(store: WorktreeStore, name: str, near: Path | None) -> WorktreeRecord:
@@ -164,9 +166,11 @@ def recover(store: WorktreeStore, name: str, near: Path | None) -> WorktreeRecor
         store.write(record)
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            git.run("worktree", "add", "--quiet", "--no-checkout", "-b", record.branch, folder, saved.head)
+            config, _ = trusted_config(store, Path(dropped.checkout))
+            add = ("worktree", "add", "--quiet", "--no-checkout", "-b", record.branch, folder, saved.head)
+            git.run(*add, config=config)
             record = msgspec.structs.replace(record, linked_dir=str(linked_dir_of(folder, git_dir)))
-            git_in(record, timeout_s=LONG_TIMEOUT_S).run("checkout", "--force", "--quiet", record.branch)
+            git_in(record, timeout_s=LONG_TIMEOUT_S).run("checkout", "--force", "--quiet", record.branch, config=config)
             with open_store(store.settings, folder) as (checkpoints, shadow):
                 target = LogEntry(at=saved.at, session_id=f"worktree {record.id}", moment="after", tree=saved.tree)
                 plan = checkpoints.plan(shadow, target)
@@ -243,7 +247,7 @@ def _remove_missing(store: WorktreeStore, record: WorktreeRecord) -> str:
     if not has_branch(git, record.branch):
         return ""
     if is_elsewhere(git, record.branch):
-        git.run("branch", "-D", "--quiet", record.branch)
+        delete_branch(git, record.branch)
         return f"the branch {record.branch} had no commits of its own"
     return f"the branch {record.branch} stays: it has commits that no other branch has"
 
@@ -261,7 +265,7 @@ def _lost_branches(store: WorktreeStore, git_dir: Path, known: Iterable[str], re
             continue
         is_safe = is_elsewhere(git, branch)
         if remove and is_safe:
-            git.run("branch", "-D", "--quiet", branch)
+            delete_branch(git, branch)
         note = "" if is_safe else "it has commits that no other branch has: delete it yourself"
         yield Leftover(
             kind="branch without a worktree",

@@ -29,6 +29,7 @@ from dragoman.protocol.worktrees import (
 )
 from dragoman.workspace import tree_diff, worktree_create, worktree_merge, worktree_removal
 from dragoman.workspace.git import GitError
+from dragoman.workspace.git_state import SAFE_CONFIG, without_filters
 from dragoman.workspace.worktree_git import git_in, lines
 from dragoman.workspace.worktree_merge import active_runs_in, changing, open_store
 from dragoman.workspace.worktree_store import WorktreeRecord, WorktreeSettings, WorktreeStore, is_in
@@ -38,6 +39,7 @@ T = TypeVar("T")
 MAX_COMMITS: Final = 50
 MAX_FILES: Final = 500
 
+_LOG: Final = ("log", "--no-show-signature", f"--max-count={MAX_COMMITS}", "--format=%h %s")
 _STATUS: Final = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
 
 
@@ -103,18 +105,27 @@ class Worktree:
         message: str | None = None,
         no_ff: bool = False,
         conflicts: bool = False,
+        trust_repository: bool = False,
     ) -> WorktreeMerge:
         """Merge the branch of the worktree into the branch that it was made from, or `into` another one.
 
         `commit`: first commit what is not committed, with this message. `no_ff`: make a merge commit, with this
         `message`, also where a fast-forward is possible. Where there are conflicts they are listed, and nothing is
         changed; with `conflicts`, the other branch is merged into the worktree, where they wait to be solved.
+        `trust_repository`: run hooks and filters also if they were changed since agents work there.
         """
         store = self._worktrees.store
 
         def work(record: WorktreeRecord) -> tuple[WorktreeRecord, WorktreeMerge]:
             record, done = worktree_merge.merge(
-                store, record, into=into, commit=commit, message=message, no_ff=no_ff, at=store.now()
+                store,
+                record,
+                into=into,
+                commit=commit,
+                message=message,
+                no_ff=no_ff,
+                trust_repository=trust_repository,
+                at=store.now(),
             )
             if done.conflicts and conflicts:
                 brought = worktree_merge.bring_conflicts(record, into)
@@ -240,7 +251,9 @@ def _changes_of(store: WorktreeStore, record: WorktreeRecord) -> WorktreeChanges
     with changing(store, record) as current:
         git = git_in(current)
         commits = lines(git, "log", f"--max-count={MAX_COMMITS}", "--format=%h %s", f"{record.base_commit}..HEAD")
-        uncommitted = [each for each in git.run(*_STATUS).split(b"\0") if each]
+        uncommitted = [
+            each for each in git.run(*_STATUS, config=(*SAFE_CONFIG, *without_filters(git))).split(b"\0") if each
+        ]
         result = WorktreeChanges(
             worktree=current.info(store.settings.drop_age_s),
             commits=tuple(commits),

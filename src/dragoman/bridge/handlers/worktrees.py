@@ -68,6 +68,7 @@ async def merge_worktree(services: Services, request: requests.WorktreeMergeBran
         message=request.message,
         no_ff=request.no_ff,
         conflicts=request.conflicts,
+        trust_repository=request.trust_repository,
     )
 
 
