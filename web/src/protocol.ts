@@ -2012,7 +2012,8 @@ export interface WorktreeApplyChanges extends Request {
  *
  * `commit`: commit what is not committed first, with this message. `no_ff`: make a merge commit, with this `message`,
  * also where a fast-forward is possible. With conflicts nothing is changed; `conflicts` brings them into the worktree,
- * where they wait to be solved.
+ * where they wait to be solved. It is refused where settings or hooks of the repository were changed since agents work
+ * there, unless `trust_repository`.
  */
 export interface WorktreeMergeBranch extends Request {
   type: "worktree.merge";
@@ -2022,6 +2023,7 @@ export interface WorktreeMergeBranch extends Request {
   message?: string | null;
   no_ff?: boolean;
   conflicts?: boolean;
+  trust_repository?: boolean;
 }
 
 /**
