@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -163,3 +164,20 @@ def test_without_checkpoints_there_is_nothing_to_compare(cli: Cli) -> None:
     assert done.code == 2
     assert "no checkpoint" in done.err
     assert "checkpoints" not in os.listdir(cli.home) or not os.listdir(cli.home / "checkpoints")
+
+
+def test_a_long_first_checkpoint_is_named_while_the_prompt_waits(cli: Cli, on_terminal: On, tmp_path: Path) -> None:
+    cli.env["DRAGOMAN_CHECKPOINTS"] = "on"
+    programs, go, gate = tmp_path / "programs", tmp_path / "go", tmp_path / "gate"
+    programs.mkdir()
+    os.mkfifo(gate)
+    slow_git = programs / "git"
+    slow_git.write_text(f'#!/bin/sh\n[ -e {go} ] || read line < {gate}\nexec {shutil.which("git")} "$@"\n')
+    slow_git.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    with open(os.open(gate, os.O_RDWR | os.O_NONBLOCK), "wb", buffering=0) as opened:
+        terminal = on_terminal("run", "hello", env={"PATH": path, "DRAGOMAN_CHECKPOINTS": "on"})
+        terminal.until(b"recording the files, so that the run can be undone (")
+        go.touch()
+        opened.write(b"go\n" * 10)
+        assert "Hello!" in terminal.rest()

@@ -383,6 +383,7 @@ async def test_the_prompt_waits_for_its_checkpoint_and_not_for_ever(
             run = session.run("a=1")
             await entered.wait()
             assert not (folder / "a").exists()
+            assert session.is_recording_files
             for _ in ("before", "after"):
                 await clock.wait_for_timers()
                 clock.advance(CheckpointSettings(home=home).timeout_s)

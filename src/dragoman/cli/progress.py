@@ -102,10 +102,10 @@ class Progress:
 class Spinner:
     """A moving line on stderr, from a second after the block is entered until it is left. Only for terminals.
 
-    `action` is what takes so long ("starting opencode"); `last_line` is the agent's last line of output.
+    `action` is what takes so long ("starting opencode"), or returns it; `last_line` is the agent's last line of output.
     """
 
-    def __init__(self, outbox: Outbox, action: str, *, width: int, shown: bool) -> None:
+    def __init__(self, outbox: Outbox, action: str | Callable[[], str], *, width: int, shown: bool) -> None:
         self._outbox = outbox
         self._action = action
         self._width = width
@@ -148,7 +148,8 @@ class Spinner:
         while True:
             elapsed = loop.time() - started
             detail = f": {self.last_line}" if self.last_line else ""
-            line = one_line(f"{spinner_frame(elapsed)} {self._action} ({elapsed:.0f}s){detail}", self._width - 1)
+            action = self._action if isinstance(self._action, str) else self._action()
+            line = one_line(f"{spinner_frame(elapsed)} {action} ({elapsed:.0f}s){detail}", self._width - 1)
             if not self._is_paused:
                 self._is_drawn = True
                 self._outbox.put(STDERR, CLEAR_LINE + line)

@@ -161,7 +161,7 @@ class RunCommand:
         shown = notes_tty and not options.verbose and not options.quiet
         self._shows_hints = notes_tty and not options.quiet and not options.json
         self._starting = Spinner(self._outbox, f"starting {plan.spec.name}", width=width, shown=shown)
-        self._thinking = Spinner(self._outbox, f"waiting for {plan.spec.name}", width=width, shown=shown)
+        self._thinking = Spinner(self._outbox, self._waiting_for, width=width, shown=shown)
         self._follower = Follower(self._show)
         self._asker: PermissionPrompt | None = None
         question_asker: QuestionAsker | None = None
@@ -180,6 +180,7 @@ class RunCommand:
         self._denials = Denials()
         self._phase: Literal["starting", "open", "running", "closing", "ended"] = "starting"
         self._process = AgentProcess(plan, on_diagnostic=self._on_diagnostic, on_question=question_asker)
+        self._session: Session | None = None
         self._run: Run | None = None
         self._between: deque[Event] = deque()  # events of no run, not yet shown
         self._reader_gone = False
@@ -227,7 +228,7 @@ class RunCommand:
                     self._process.runtime.keep_in(hub.journal_client)
                 await stack.enter_async_context(self._process.runtime)
                 config = plan.session_config(self._asker, self._on_event)
-                session = await self._process.open(config, plan.handle, plan.agent_options)
+                self._session = session = await self._process.open(config, plan.handle, plan.agent_options)
                 if plan.handle is not None:
                     self._between.clear()  # the replayed history
             self._phase = "open"
@@ -256,6 +257,12 @@ class RunCommand:
         self._phase = "closing"
 
     # -- showing
+
+    def _waiting_for(self) -> str:
+        """Say what takes so long: before the first run in a large folder, all its files are recorded."""
+        if self._session is not None and self._session.is_recording_files:
+            return "recording the files, so that the run can be undone"
+        return f"waiting for {self._plan.spec.name}"
 
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:

@@ -96,6 +96,11 @@ class RunCheckpoints:
         self._before = loop.create_task(self._take_before(run_id, self._may_send), name="dragoman checkpoint before")
         return self._may_send
 
+    @property
+    def is_prompt_held(self) -> bool:
+        """True while a prompt waits for the checkpoint before its run."""
+        return self._may_send is not None and not self._may_send.done()
+
     def release_prompt(self) -> None:
         """Let the prompt go now: its run is cancelled already, and the cancellation must not wait."""
         if self._may_send is not None and not self._may_send.done():

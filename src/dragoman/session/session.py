@@ -441,6 +441,11 @@ class Session:
             raise InputError(f"session {self.id} was never asked {permission_id!r}")
         return row
 
+    @property
+    def is_recording_files(self) -> bool:
+        """True while a prompt waits for the checkpoint before its run."""
+        return self._run_checkpoints is not None and self._run_checkpoints.is_prompt_held
+
     async def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Return the checkpoints of the workspace that this session took, the oldest first."""
         return await self._recorded().list_checkpoints()
