@@ -353,8 +353,8 @@ async def test_a_checkpoint_that_fails_leaves_a_warning_and_the_run_goes_on(
         events = [event async for event in session.run("a=1")]
         failed = [event for event in events if isinstance(event, CheckpointFailed)]
         assert [(event.moment, event.reason) for event in failed] == [
-            ("before", "no room Make some."),
-            ("after", "no room Make some."),
+            ("before", "no room. Make some."),
+            ("after", "no room. Make some."),
         ]
         assert isinstance(events[-1], RunCompleted)
         assert events[-1].status == "success"
@@ -441,7 +441,7 @@ async def test_without_git_sessions_work_with_a_warning(
     async with new_hub() as hub, opened(hub, writing(folder), folder) as session:
         events = [event async for event in session.run("a=1")]
         failed = [event for event in events if isinstance(event, CheckpointFailed)]
-        assert "git is not installed Install git." in failed[0].reason
+        assert "git is not installed. Install git." in failed[0].reason
 
 
 async def test_sessions_that_wait_for_the_same_folder_share_a_checkpoint(

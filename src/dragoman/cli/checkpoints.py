@@ -156,6 +156,8 @@ async def rewind(session: str, to_run: str | None, before: bool, undo: bool, yes
         history = await WorkspaceHistory.of(hub.journal, settings, row.id)
         plan = await history.plan_rewind(to_run, before=before, undo=undo)
         if not plan.changes:
+            if as_json:
+                print_json(plan)
             note(*_left_lines(plan), f"The files are as they were {plan.target} already: nothing to do.")
             return None
         details = [*_plan_lines(plan.changes), *_left_lines(plan)]

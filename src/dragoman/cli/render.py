@@ -316,6 +316,7 @@ class Renderer:
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
         self._pending: dict[str, events.PermissionRequested] = {}  # permissions without an answer
         self._workspace_skills: set[str] = set()  # that were named
+        self._failed_checkpoint: tuple[str | None, str] | None = None  # the run and the reason of the last one shown
         self._host_actions = HostActions(
             cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs, output_lines=self._output_lines
         )
@@ -363,8 +364,7 @@ class Renderer:
                 rest = f" (and {event.count - 1} more)" if event.count > 1 else ""
                 yield Line((Span(one_line(message, self.width - len(rest)) + rest, "dim"),))
             case events.CheckpointFailed():
-                message = f"! no checkpoint {event.moment} this run: {event.reason}"
-                yield Line((Span(one_line(message, self.width), "dim"),))
+                yield from self._checkpoint_failed(event)
             case events.WorkspaceRewound():
                 files = "1 file" if event.changed == 1 else f"{event.changed:,} files"
                 message = f"The files were brought back to what they were {event.target}: {files} changed."
@@ -382,6 +382,14 @@ class Renderer:
                 return
 
     # -- prompts
+
+    def _checkpoint_failed(self, event: events.CheckpointFailed) -> Iterable[Piece]:
+        """Warn in full, because the reason ends with what to do; once for a run, where both its checkpoints fail."""
+        if (event.run_id, event.reason) != self._failed_checkpoint:
+            self._failed_checkpoint = (event.run_id, event.reason)
+            text = f"! no checkpoint {event.moment} this run: {event.reason}"
+            for line in wrapped(plain(text), self.width):
+                yield Line((Span(line, "dim"),))
 
     def _context(self, context: rows.PromptContext) -> Iterable[Piece]:
         """Tell what went with a prompt, and which skills of the workspace for the first time."""

@@ -143,7 +143,7 @@ class RunCheckpoints:
         except TimeoutError:
             reason = f"it took longer than {limit_s:g} s; the next one may be faster"
         except DragomanError as error:
-            reason = " ".join(filter(None, (str(error), error.guidance)))
+            reason = ". ".join(filter(None, (str(error), error.guidance)))
         except Exception as error:
             logger.exception("a checkpoint failed")  # a defect of ours must not cost the run
             reason = f"{type(error).__name__}: {error}"
