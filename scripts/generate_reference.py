@@ -88,6 +88,7 @@ GROUPS = {
         "SyncWorktrees",
         "SyncWorktree",
     ),
+    "Isolation": ("Isolation", "IsolationReport"),
     "Attachments": ("TextAttachment", "FileAttachment", "ImageAttachment", "AudioAttachment", "LinkAttachment"),
     "Permissions": ("PermissionRequest", "PermissionAnswer", "PolicyRule", "answer_later"),
     "Questions": ("Question", "QuestionAnswer"),
@@ -605,6 +606,7 @@ def agents_page() -> str:
         facts += [("configured by", f"`{each.config_env_var}`, as JSON")] if each.config_env_var else []
         facts += [("login by", ", ".join(f"`{way.env}` (`{way.method}`)" for way in each.auth))] if each.auth else []
         facts += [("offered by Dragoman", _offered(each))]
+        facts += [("isolated, it gets", _isolated(each))]
         facts += [("website", f"<{each.website}>")] if each.website else []
         parts += [f"## {id}", f"**{each.name}.** {each.description}", table(("", ""), facts)]
         if each.quirks:
@@ -658,6 +660,13 @@ def _line(words: Iterable[str]) -> str:
 def _offered(each: preset.Preset) -> str:
     offers = (("reading files", each.fs.read), ("writing files", each.fs.write), ("terminals", each.terminal))
     return ", ".join(word for word, on in offers if on) or "nothing: it reads, writes and runs commands by itself"
+
+
+def _isolated(each: preset.Preset) -> str:
+    needs = each.isolation
+    files = [*needs.login, *(f"{file} ({', '.join(keys)})" for file, keys in needs.settings.items())]
+    parts = [f"`{text}`" for text in (*files, *needs.environment)]
+    return ", ".join(parts) or "nothing of yours"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from dragoman.protocol.git import GitState as GitState
     from dragoman.protocol.git import ProposedMessage as ProposedMessage
     from dragoman.protocol.git import PullRequest as PullRequest
+    from dragoman.protocol.models import IsolationReport as IsolationReport
+    from dragoman.protocol.requests import Isolation as Isolation
     from dragoman.protocol.worktrees import Leftover as Leftover
     from dragoman.protocol.worktrees import WorktreeApply as WorktreeApply
     from dragoman.protocol.worktrees import WorktreeChanges as WorktreeChanges
@@ -138,6 +140,8 @@ _HOMES = {
     "Hunk": "protocol.checkpoints",
     "ImageAttachment": "session.prompt",
     "Leftover": "protocol.worktrees",
+    "Isolation": "protocol.requests",
+    "IsolationReport": "protocol.models",
     "Limits": "session.spec",
     "LinkAttachment": "session.prompt",
     "LocalClient": "session.client",

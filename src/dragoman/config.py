@@ -95,6 +95,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     # Older checkpoints are removed, and the oldest ones of a folder that has more bytes of them.
     checkpoint_age: float = 30 * 86_400.0
     checkpoint_size: int = 4 * 1024**3
+    # Give every agent a HOME, an environment, a worktree and a temporary folder of its own.
+    isolation: bool = False
     # How long a permission request waits for an answer before it is denied. None: the user may be away for a while.
     permission_timeout: float | None = None
     # Relative ones are looked for in the workspace and in the user's home folder. "none": there are no skills.
@@ -473,6 +475,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "checkpoint_file_limit": Setting(_size, _BYTES),
     "checkpoint_age": _LIMIT,
     "checkpoint_size": Setting(_size, _BYTES),
+    "isolation": Setting(_switch, "on or off", ("on", "off")),
     "line_limit": Setting(_size, _BYTES),
     "skills_folders": Setting(_folder_list, _FOLDER_LIST),
     "skills_budget": Setting(_budget, 'a number of bytes, or a text such as "32KiB", of at most 1 MiB'),

@@ -33,6 +33,7 @@ DESCRIPTIONS: Final = {
     "checkpoint_file_limit": "Largest file in a checkpoint.",
     "checkpoint_age": "Age at which checkpoints are removed.",
     "checkpoint_size": "Size of a folder's checkpoints over which the oldest are removed.",
+    "isolation": "Give every agent a HOME and an environment of its own.",
     "line_limit": "Longest line that an agent may send.",
     "skills_folders": "Folders with skills, in the workspace and in your home folder.",
     "skills_budget": "Longest text of skills that goes with a prompt.",

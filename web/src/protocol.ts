@@ -669,6 +669,19 @@ export interface AgentItem {
   website: string | null;
 }
 
+/** The folders that an isolated agent has of its own, and names of what it got of the user's; never values. */
+export interface IsolationReport {
+  /** its HOME; None for the user's */
+  home: string | null;
+  temporary_folder: string | null;
+  /** the names of all variables that it was started with */
+  variables: readonly string[];
+  /** the files of its login, relative to its HOME */
+  login: readonly string[];
+  /** what could not be copied, and why */
+  problems: readonly string[];
+}
+
 export type Moment = "opened" | "before" | "after" | "rewind" | "reverted";
 
 export type FileStatus = "added" | "deleted" | "modified" | "renamed" | "type changed";
@@ -1685,6 +1698,20 @@ export interface AttachedText {
 export type Attachment = AttachedFile | AttachedImage | AttachedAudio | AttachedText;
 
 /**
+ * Things that an agent has of its own, in place of the user's.
+ *
+ * `environment` names further variables that it gets; `*` stands for any characters, and `"*"` alone for all of them.
+ */
+export interface Isolation {
+  /** a HOME with nothing in it but its login */
+  home: boolean;
+  environment: readonly string[];
+  /** an evaluation has a copy of the workspace, a session a git worktree; None: if it can */
+  worktree: boolean | null;
+  temporary_folder: boolean;
+}
+
+/**
  * Open a session.
  *
  * The scope `admin` is needed for more access than the configured one, for the network, for another sandbox than the
@@ -1713,6 +1740,7 @@ export interface SessionOpen extends Request {
   checkpoints?: boolean | null;
   skills?: readonly string[] | null;
   custom_instructions?: string | null;
+  isolation?: boolean | Isolation | null;
 }
 
 /**

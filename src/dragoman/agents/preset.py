@@ -12,8 +12,8 @@ said:
     alternatives = [["npx", "-y", "my-agent", "acp"]]   # whole command lines, tried in order where `command` is missing
     needs = ["node"]                      # other programs that must be there for it to work
     env = { MY_AGENT_COLOR = "never" }    # variables to set for it
-    env_prefix = ["MY_AGENT_"]            # beginnings of the names of variables that are this agent's own:
-                                          #   kept when it runs isolated, and their values kept out of what we store
+    env_prefix = ["MY_AGENT_"]            # beginnings of the names of variables that are this agent's own: their values
+                                          #   are kept out of what we store
     config_env_var = "MY_AGENT_CONFIG"    # the variable in which it takes a whole configuration, as JSON
     install = "npm install -g my-agent"   # one line to paste
     note = "Needs Node 22 or later."      # one line on what else must be so
@@ -36,6 +36,11 @@ said:
                                           # in a sandbox: its own files and folders (with a slash at the end), which it
                                           #   may write; the hosts of its model, reachable with the network off; and
                                           #   variables, such as one that turns off a sandbox of its own
+    isolation = { login = ["$MY_AGENT_HOME/login.json"], variables = { MY_AGENT_HOME = "~/.my-agent" } }
+                                          # isolated: the files of its login, which it gets; the variables that name its
+                                          #   folders, with their defaults; `environment`, the variables of its keys and
+                                          #   of its model's address ("*" stands for any characters); `settings`, keys
+                                          #   of its settings without which the login is not used, by file
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
 Changing `command` alone drops the preset's `alternatives`: who names a program wants that one, not a download.
@@ -60,6 +65,7 @@ from dragoman.config import Config, OnError
 from dragoman.document import Document, KeyPath, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile
+from dragoman.workspace.isolation import IsolationNeeds, is_path
 from dragoman.workspace.sandbox_policy import SandboxNeeds
 
 SECRETS_FILE: Final = "secrets"
@@ -160,6 +166,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     tool_names: dict[str, tuple[str, ...]] = {}
     tool_kinds: dict[str, ToolKindName] = {}
     sandbox: SandboxNeeds = SandboxNeeds()
+    isolation: IsolationNeeds = IsolationNeeds()
     quirks: tuple[Quirk, ...] = ()
 
     @property
@@ -384,6 +391,29 @@ def _one_of(place: KeyPath, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
+def _isolation(place: KeyPath, value: object) -> IsolationNeeds:
+    table = _table(place, value, ("login", "settings", "variables", "environment"))
+    variables = _env(place / "variables", table.get("variables", {}))
+    for name, default in variables.items():
+        if default != "~" and not is_path(default, ()):
+            raise (place / "variables" / name).wrong(name, default, 'a path below HOME, such as "~/.my-agent"')
+    settings_place = place / "settings"
+    settings = {
+        path: _texts(settings_place / path, keys)
+        for path, keys in _table(settings_place, table.get("settings", {})).items()
+    }
+    login = _texts(place / "login", table.get("login", []))
+    for path in (*login, *settings):
+        if not is_path(path, variables):
+            raise place.wrong(path, "elsewhere", "a path that begins with ~/, {config}/, or $NAME/ of `variables`")
+    return IsolationNeeds(
+        login=login,
+        settings=settings,
+        variables=variables,
+        environment=_texts(place / "environment", table.get("environment", [])),
+    )
+
+
 def _quirk(place: KeyPath, value: object) -> Quirk:
     table = _table(place, value, ("id", "versions", "note"), required=True)
     return Quirk(
@@ -448,5 +478,6 @@ _FIELDS: Final[dict[str, Callable[[KeyPath, object], object]]] = {
     "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
     "asks_in": lambda place, value: {key: _texts(place / key, item) for key, item in _table(place, value).items()},
     "sandbox": lambda place, value: _sandbox(place, value),
+    "isolation": _isolation,
     "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),
 }

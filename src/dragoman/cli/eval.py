@@ -95,6 +95,12 @@ interruption, run the same command again: finished tasks are skipped."""
 @click.option(
     "--env", metavar="NAME=VALUE", multiple=True, help="Environment variable for the agents; may be repeated."
 )
+@click.option(
+    "--isolated/--not-isolated",
+    "isolation",
+    default=None,
+    help="Give each attempt a HOME, an environment and a copy of the workspace of its own. [default: no]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Also print each outcome as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the table and errors.")
 def eval_(**options: Any) -> int:
@@ -127,6 +133,7 @@ class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
     idle_limit: str | None
     budget: tuple[str, ...]
     env: tuple[str, ...]
+    isolation: bool | None
     as_json: bool
     quiet: bool
 
@@ -193,6 +200,7 @@ def prepare(options: EvalOptions) -> EvalPlan:
             "idle_limit": settings.idle_limit,
             "budget": _budget(options.budget),
             "env": env,
+            "isolation": options.isolation,
         },
     )
 

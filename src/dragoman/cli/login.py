@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from dragoman.agents.preset import load_preset
 from dragoman.cli import exits
@@ -95,7 +96,8 @@ def log_in(options: LoginOptions) -> int:
     """Log in, and return the exit code."""
     started = False
     try:
-        plan = prepare(options, prompt=False)
+        # A login belongs into the user's own home, from where isolated agents get it.
+        plan = prepare(msgspec.structs.replace(options, isolation=False), prompt=False)
         if options.agent is None and options.agent_command is None and plan.settings.where("agent") is None:
             # The built-in default is the demo agent, which nobody wants to log in to.
             raise InputError("name the agent to log in to", guidance=_agents_hint(plan.settings))

@@ -179,7 +179,12 @@ checkpoints_option = click.option(
     help="Record the workspace before and after each run, for `dragoman diff` and `rewind`. [default: yes]",
 )
 _WORKTREE = (
-    click.option("-w", "--worktree", is_flag=True, help="Work in a git worktree: a folder and a branch of its own."),
+    click.option(
+        "-w",
+        "--worktree/--no-worktree",
+        default=None,
+        help="Work in a git worktree: a folder and a branch of its own. [default: no, but with --isolated]",
+    ),
     click.option("--worktree-name", metavar="NAME", help="The same, in the worktree of this name, new or not."),
     click.option("--base", metavar="REF", help="The branch or commit that it begins with. [default: HEAD]"),
     click.option("--setup", metavar="COMMAND", help="Run this in the new worktree first. [default: as configured]"),
@@ -194,6 +199,13 @@ def worktree_options(command: F) -> F:
     return command
 
 
+isolated_option = click.option(
+    "--isolated/--not-isolated",
+    "isolation",
+    default=None,
+    help="Give the agent a HOME of its own, with its login and nothing else, and only the variables it needs. "
+    "[default: no]",
+)
 plain_option = click.option(
     "--plain", is_flag=True, help="Print the agent's text as it is, without rendering Markdown."
 )

@@ -42,7 +42,7 @@ from dragoman.session.prompt import FileAttachment, ImageAttachment, Part, TextA
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.session.worktree import worktrees_of
+from dragoman.session.worktree import isolated_worktree, without_worktree, worktrees_of
 from dragoman.workspace import Workspace
 from dragoman.workspace.worktree_store import check_name
 
@@ -67,7 +67,7 @@ class RunOptions(SessionSettings, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     resume: str | None = None
     save: str | None = None
-    worktree: bool = False
+    worktree: bool | None = None
     worktree_name: str | None = None
     base: str | None = None
     setup: str | None = None
@@ -116,9 +116,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_spec(self, spec: AgentSpec) -> RunPlan:
-        """Return the plan with an agent that is started in the workspace, and in the sandbox that the session wants."""
+        """Return the plan with an agent that is started in the workspace, isolated and in a sandbox if it is to be."""
         config = self.session_config(None, lambda event: None)
-        return msgspec.structs.replace(self, spec=spec_for_session(spec, config, self.settings))
+        isolated_home = self.handle.isolated_home if self.handle is not None else None
+        keep = self.settings.journal
+        spec = spec_for_session(spec, config, self.settings, isolated_home=isolated_home, keep=keep)
+        return msgspec.structs.replace(self, spec=spec)
 
     def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
         stored = settings_in(self.handle, without=AGENT_SETTINGS) if self.handle is not None else {}
@@ -171,6 +174,8 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
         spec = client.spec_of_handle(handle)
     else:
         spec = client.spec_of(_command(options) if options.agent_command is not None else None)
+    if options.worktree is False and handle is None:
+        options = msgspec.structs.replace(options, isolation=without_worktree(options.isolation, settings))
     plan = RunPlan(
         options=options,
         settings=settings,
@@ -186,6 +191,9 @@ def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
         worktree_choice=_worktree_choice(options),
         worktree=handle.worktree if handle is not None else None,
     )
+    if plan.worktree_choice is None and handle is None:
+        wanted = isolated_worktree(plan.session_config(None, lambda event: None), settings)
+        plan = msgspec.structs.replace(plan, worktree_choice=wanted)
     return plan.with_spec(spec)
 
 

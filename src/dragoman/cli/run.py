@@ -26,6 +26,7 @@ from dragoman.cli.options import (
     agent_options,
     checkpoints_option,
     env_option,
+    isolated_option,
     no_journal_option,
     plain_option,
     resume_option,
@@ -90,6 +91,7 @@ Markdown is rendered."""
 @no_journal_option
 @checkpoints_option
 @worktree_options
+@isolated_option
 @click.option("--json", is_flag=True, help="Print one JSON event per line.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the agent's text, questions and errors.")
 @plain_option

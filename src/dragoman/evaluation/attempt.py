@@ -11,7 +11,7 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -37,6 +37,8 @@ from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec
+from dragoman.workspace import Workspace
+from dragoman.workspace.copies import moved_path
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
@@ -129,8 +131,21 @@ class Permissions:
         self._server = server
         self._tools = tuple(tools)
         self._forms = forms
+        self._allowed_paths = allowed_paths
         self._paths = None if allowed_paths is None else patterns_of(allowed_paths, cwd)
         self._on_permission = on_permission
+
+    def moved(self, original: Workspace, copy: Workspace) -> Permissions:
+        """Return the same for a copy of the workspace: the paths are those of the copy."""
+        paths = self._allowed_paths
+        return Permissions(
+            self._server,
+            self._tools,
+            allowed_paths=None if paths is None else [moved_path(path, original, copy) for path in paths],
+            cwd=copy.cwd,
+            on_permission=self._on_permission,
+            forms=self._forms,
+        )
 
     @property
     def session_rules(self) -> tuple[PolicyRule, ...]:
@@ -181,6 +196,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     idle_limit: float | None
     heartbeat: Callable[[], None] | None
     on_event: OnEvent | None
+    isolate: Callable[[Plan], AbstractAsyncContextManager[Plan]] | None = None  # gives an attempt what is its own
 
 
 class Attempt:
@@ -230,12 +246,14 @@ class Attempt:
 
     async def _open(self, stack: AsyncExitStack) -> Rounds:
         """Start the agent, its tools and a session, each on the stack, within the time that is left."""
-        plan = self._plan
         output = self._output
-        tools = (*plan.tools, *((output.tool,) if output is not None else ()))
+        tools = (*self._plan.tools, *((output.tool,) if output is not None else ()))
         self._time.left()
         try:
             async with self._time.limit():
+                if (isolate := self._plan.isolate) is not None:
+                    self._plan = await stack.enter_async_context(isolate(self._plan))
+                plan = self._plan
                 runtime = plan.runtime()
                 self._name = runtime.spec.name
                 if not plan.given_runtime:
@@ -377,6 +395,7 @@ class Attempt:
             tool_calls=self._linked(),
             reported=self._rows(),
             refused=self._refusal_count,
+            cwd=str(self._plan.config.workspace.cwd),
         )
 
 

@@ -5,7 +5,8 @@ This module checks the arguments before anything is started; `attempt` carries t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast, overload
 
@@ -27,8 +28,9 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.local import default_journal
-from dragoman.protocol.requests import SessionSettings
+from dragoman.protocol.requests import Isolation, SessionSettings
 from dragoman.session.client import Agent, client_from_options, limits_of, spec_for_session
+from dragoman.session.isolated_workspace import isolated_workspace
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.options import (
     OnEvent,
@@ -37,6 +39,7 @@ from dragoman.session.options import (
     SessionConfig,
     SessionOptions,
     check_keywords,
+    parse_isolation,
     session_config,
 )
 from dragoman.session.prompt import Input
@@ -44,6 +47,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.session.sync import background  # the one loop of all programs that are not async
 from dragoman.wire.vocabulary import McpServer
+from dragoman.workspace.copies import shared_objects
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -112,6 +116,9 @@ async def evaluate(
     agent may write there and nowhere else. `on_permission`, if given, answers the requests that these leave open. The
     session is stored in the journal; `journal=False` or `DRAGOMAN_JOURNAL=off` turns that off.
 
+    With `isolation` each attempt has a HOME, an environment, a temporary folder and a copy of the workspace of its own,
+    which are removed when the attempt is over; guards find the copy in `response.stats.cwd`.
+
     Raises `OutputInvalid`, `GuardFailed`, `BudgetExceeded`, `DeadlineExceeded`, …; `error.result` is the response so
     far, with its stats.
     """
@@ -141,7 +148,10 @@ async def evaluate(
     settings = load()
     options["access"] = options.get("access") or "read-only"
     config = session_config(options, settings)
-    spec = _spec_of(agent, config, settings, options)
+    isolation = parse_isolation(settings.isolation if config.isolation is None else config.isolation)
+    if isolation and isinstance(agent, AgentRuntime):
+        raise InputError("the agent runs already, and cannot be isolated", guidance="Pass its name in its place.")
+    spec = _spec_of(agent, config, settings, options, is_isolated=bool(isolation))
     permissions = Permissions(
         SERVER,
         served,
@@ -156,6 +166,31 @@ async def evaluate(
     keeps_journal = False if isinstance(agent, AgentRuntime) else options.get("journal")
     async with default_journal(settings, keeps_journal) as journal_client:
         new_runtime = _runtime_factory(agent, spec, config, settings, options, journal_client)
+
+        @asynccontextmanager
+        async def isolate(plan: Plan) -> AsyncIterator[Plan]:
+            """Give an attempt a workspace and a home of its own, and remove them when it is over."""
+            assert isolation
+            async with isolated_workspace(isolation, plan.config.workspace, settings) as workspace:
+                own_permissions = plan.permissions.moved(plan.config.workspace, workspace)
+                own = msgspec.structs.replace(
+                    plan.config,
+                    workspace=workspace,
+                    on_permission=own_permissions,
+                    isolation=isolation,
+                    # Only one evaluation sees a copy: recorded whole for each, they would fill the disk.
+                    checkpoints=plan.config.checkpoints
+                    if workspace is plan.config.workspace
+                    else bool(plan.config.checkpoints),
+                )
+                own_spec = spec_for_session(msgspec.structs.replace(spec, cwd=workspace.cwd), own, settings)
+                if own_spec.sandbox is not None and isolation.worktree is not False:
+                    read = (*own_spec.sandbox.read, *map(str, shared_objects(workspace)))
+                    sandbox = msgspec.structs.replace(own_spec.sandbox, read=read)
+                    own_spec = msgspec.structs.replace(own_spec, sandbox=sandbox)
+                own_runtime = _runtime_factory(agent, own_spec, own, settings, options, journal_client)
+                yield msgspec.structs.replace(plan, config=own, permissions=own_permissions, runtime=own_runtime)
+
         plan = Plan(
             prompt=prompt,
             shape=shape,
@@ -172,6 +207,7 @@ async def evaluate(
             idle_limit=options.get("idle_limit"),
             heartbeat=options.get("heartbeat"),
             on_event=options.get("on_event"),
+            isolate=isolate if isolation else None,
         )
         return await run_attempts(
             plan,
@@ -213,11 +249,15 @@ def evaluate_sync(
     return background.call(evaluate(agent, prompt, output_type=output_type, **options))
 
 
-def _spec_of(agent: Evaluated, config: SessionConfig, settings: Config, options: EvaluateOptions) -> AgentSpec:
+def _spec_of(
+    agent: Evaluated, config: SessionConfig, settings: Config, options: EvaluateOptions, *, is_isolated: bool
+) -> AgentSpec:
+    """Return the spec for all attempts; where they are isolated, each adds what is its own."""
     if isinstance(agent, AgentRuntime):
         return agent.spec
     spec = client_from_options(settings, options, None).spec_of(agent)
-    spec = spec_for_session(spec, config, settings)
+    if not is_isolated:
+        spec = spec_for_session(spec, config, settings)
     prepare = options.get("prepare")
     return prepare(spec) if prepare is not None else spec
 
@@ -256,10 +296,6 @@ def _reports_cumulative_usage(spec: AgentSpec, settings: Config) -> bool:
     return any(quirk.id == CUMULATIVE_USAGE_QUIRK for quirk in load_preset(spec.preset, settings).quirks)
 
 
-# Changes how the agent is started: another HOME, fewer variables, a sandbox before the command.
-Isolation = Callable[[AgentSpec], AgentSpec]
-
-
 class ModelConfig(SessionSettings, frozen=True, kw_only=True):
     """The agent and its settings. None means the agent's own default."""
 
@@ -294,7 +330,8 @@ class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
     read_files: bool | None = None
     write_files: bool | None = None
     terminals: bool | None = None
-    isolation: Isolation | None = None
+    prepare: Callable[[AgentSpec], AgentSpec] | None = None  # changes how the agent is started
+    isolation: bool | Isolation | None = None
 
 
 _OFFERS = ("read_files", "write_files", "terminals")
@@ -337,12 +374,13 @@ class AcpAdapter:
     def _options(self) -> EvaluateOptions:
         model, adapter = msgspec.structs.asdict(self.model_config), msgspec.structs.asdict(self.adapter_config)
         del model["agent"]
-        for name in (*_OFFERS, "isolation"):
+        for name in (*_OFFERS, "prepare"):
             adapter.pop(name)
+        adapter["isolation"] = model.pop("isolation") if adapter["isolation"] is None else adapter["isolation"]
         return cast(EvaluateOptions, {**model, **adapter, "prepare": self._prepare_spec})
 
     def _prepare_spec(self, spec: AgentSpec) -> AgentSpec:
         config = self.adapter_config
         offers = {name: getattr(config, name) for name in _OFFERS if getattr(config, name) is not None}
         spec = msgspec.structs.replace(spec, **offers)
-        return config.isolation(spec) if config.isolation is not None else spec
+        return config.prepare(spec) if config.prepare is not None else spec

@@ -40,6 +40,7 @@ class EvaluationStats(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: tuple[Call, ...] = ()  # of the caller's tools, with arguments, result and duration
     reported: tuple[rows.ToolCall, ...] = ()  # all tool calls, as the agent reports them
     refused: int = 0  # requests of the agent that were not allowed
+    cwd: str | None = None  # the agent's folder; of an isolated evaluation it is there until the guards have run
     limit: str | None = None  # which limit ended it: deadline, idle_limit, or a budget's name
     over_budget: str | None = None  # a budget that turned out to be used up only after the last run
 

@@ -50,6 +50,7 @@ from dragoman.session.session import Session, new_id
 from dragoman.session.worktree import worktrees_of
 from dragoman.wire.messages import Notification
 from dragoman.workspace.checkpoints import CheckpointSettings, SessionCheckpoints
+from dragoman.workspace.isolation import ISOLATED_FOLDER
 from dragoman.workspace.worktrees import Worktrees
 
 ORPHANED = "the process that ran it ended before it did"
@@ -81,6 +82,22 @@ async def forget_checkpoints(row: SessionRow, config: Config) -> None:
     """Remove the checkpoints of a session, with the contents that only they have."""
     if folders := [Path(folder) for folder in dict.fromkeys((row.cwd, *row.folders)) if folder]:
         await SessionCheckpoints(checkpoint_settings(config), row.id, folders).forget()
+
+
+async def remove_unused_homes(journal: Journal, config: Config) -> None:
+    """Remove what killed processes left of isolated agents, and the homes that no session of the journal needs."""
+    root = config.home / ISOLATED_FOLDER
+    if not root.is_dir():
+        return
+    from dragoman.workspace.isolated_home import find_unused, remove_homes  # most users isolate nothing
+
+    try:
+        if unused := await asyncio.to_thread(find_unused, root):
+            handles = [row.handle for row in await journal.sessions() if row.handle is not None]
+            needed = {read_handle(handle).isolated_home for handle in handles if any(name in handle for name in unused)}
+            await asyncio.to_thread(remove_homes, root, [name for name in unused if name not in needed])
+    except OSError as error:  # no reason to refuse everything else
+        logger.warning("the homes of isolated agents cannot be cleaned up: %s", error)
 
 
 class Hub:
@@ -121,6 +138,7 @@ class Hub:
             self._journal_client.keeps_failed = self._keeps_failed
             self._journal_client.checkpoints = checkpoint_settings(self._config)
             await self._interrupt_orphaned_runs()
+            await remove_unused_homes(self._journal, self._config)
         except BaseException:
             await self.close()
             raise
@@ -339,6 +357,7 @@ class Hub:
             if (row := await self.journal.session(session_id)) is not None:
                 await forget_checkpoints(row, self._config)
             deleted = await self.journal.delete(session_id, at=self._clock.time(), by=by)
+            await remove_unused_homes(self.journal, self._config)
         for sub_agent in sub_agents:
             await self.delete_session(sub_agent.id, by=by)
         return deleted

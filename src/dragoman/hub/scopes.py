@@ -36,6 +36,7 @@ from dragoman.hub.commands import Command, GitActionNoted, reply_to
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
 from dragoman.protocol.messages import Scope, includes
+from dragoman.protocol.requests import Isolation
 from dragoman.protocol.worktrees import WorktreeChoice
 from dragoman.record import rows
 from dragoman.session.options import SessionConfig, StoredSettings
@@ -89,6 +90,8 @@ def opening_reason(agent: str | None, session: SessionConfig, config: Config) ->
         return "without checkpoints nobody could take back what the agent changes"
     if session.system_prompt and (reason := _text_reason(session.system_prompt)):
         return reason  # where the agent takes no system prompt, it is the beginning of the first prompt
+    if config.isolation and session.isolation not in (None, Isolation()):
+        return "agents are isolated here, and this one would have more of the user's"
     return session_reason(session, session.workspace.folders, config)
 
 

@@ -421,3 +421,16 @@ class AgentItem(Model, frozen=True, kw_only=True):
     install: str | None
     note: str | None
     website: str | None
+
+
+# -- isolation
+
+
+class IsolationReport(Model, frozen=True, kw_only=True):
+    """The folders that an isolated agent has of its own, and names of what it got of the user's; never values."""
+
+    home: str | None  # its HOME; None for the user's
+    temporary_folder: str | None
+    variables: tuple[str, ...]  # the names of all variables that it was started with
+    login: tuple[str, ...]  # the files of its login, relative to its HOME
+    problems: tuple[str, ...] = ()  # what could not be copied, and why

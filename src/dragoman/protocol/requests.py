@@ -185,6 +185,18 @@ Attachment: TypeAlias = AttachedFile | AttachedImage | AttachedAudio | AttachedT
 # added to all three; `session.options.settings_in` then copies it between them.
 
 
+class Isolation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Things that an agent has of its own, in place of the user's.
+
+    `environment` names further variables that it gets; `*` stands for any characters, and `"*"` alone for all of them.
+    """
+
+    home: bool = True  # a HOME with nothing in it but its login
+    environment: tuple[str, ...] = ()
+    worktree: bool | None = None  # an evaluation has a copy of the workspace, a session a git worktree; None: if it can
+    temporary_folder: bool = True
+
+
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that every session has, wherever it is opened. None means the agent's own default."""
 
@@ -200,6 +212,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool | None = None  # the workspace is recorded before and after each run; None: as configured
     skills: tuple[str, ...] | None = None  # names of skills that go with each prompt in full; empty: no skills at all
     custom_instructions: str | None = None  # go before each prompt; empty: none, whatever is configured
+    isolation: bool | Isolation | None = None  # the agent has a HOME and an environment of its own; None: as configured
 
 
 class SettingOptions(TypedDict, total=False):
@@ -217,6 +230,7 @@ class SettingOptions(TypedDict, total=False):
     checkpoints: bool | None  # whether the workspace is recorded before and after each run; by default as configured
     skills: Sequence[str] | None  # skills that go with each prompt in full; empty: none, not even those of the settings
     custom_instructions: str | None  # a text before each prompt; by default as configured, and empty for none
+    isolation: bool | Isolation | None  # whether the agent has a HOME and an environment of its own; as configured
 
 
 @declare("prompt", route=Route("POST", "/v1/sessions", 201))
@@ -245,6 +259,7 @@ class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=Tru
     checkpoints: bool | None = None
     skills: tuple[str, ...] | None = None
     custom_instructions: str | None = None
+    isolation: bool | Isolation | None = None
 
 
 @declare("prompt", inbox=True, route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import CapabilityMissing, InputError
-from dragoman.protocol.models import SandboxReport
+from dragoman.protocol.models import IsolationReport, SandboxReport
 from dragoman.session.options import SessionConfig
 from dragoman.session.spec import AgentSpec
 from dragoman.wire import vocabulary as acp
@@ -169,6 +169,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     logout: bool = False
     auth_methods: tuple[acp.AuthMethod, ...] = ()
     sandbox: SandboxReport | None = None  # not the agent's: what confines it here, and what is left open
+    isolation: IsolationReport | None = None  # not the agent's: what it has of its own here, and of the user's
     raw: msgspec.Raw = msgspec.Raw(b"null")  # the whole answer, `_meta` and unknown fields with it
 
     def require(self, name: str, action: str) -> None:

@@ -26,14 +26,15 @@ from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.session.context import ContextSource
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
-from dragoman.session.options import ProcessOptions, SessionConfig, parse_sandbox
+from dragoman.session.options import ProcessOptions, SessionConfig, parse_isolation, parse_sandbox
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session, new_id
 from dragoman.session.skills import find_folders
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, spec_of_preset
 from dragoman.session.worktree import entered_worktree
 from dragoman.workspace import Workspace
-from dragoman.workspace.sandbox_policy import SandboxPolicy
+from dragoman.workspace.isolation import ISOLATED_FOLDER, IsolationPlan, new_isolated_name
+from dragoman.workspace.sandbox_policy import Mechanism, SandboxPolicy
 
 if TYPE_CHECKING:
     from dragoman.session.journal_client import JournalClient
@@ -171,10 +172,10 @@ class LocalClient:
         self._sessions: list[Session] = []
 
     async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Session:
-        spec = self.spec_of(agent)
         session_id = session_id or new_id()
         entered = entered_worktree(self._config, config, session_id, on_progress=self._report_worktree)
         async with entered as session_config:
+            spec = self._spec_for_session(self.spec_of(agent), session_config)
             return await self._open(
                 spec, session_config, lambda runtime: runtime.open_session(session_config, session_id)
             )
@@ -209,12 +210,15 @@ class LocalClient:
                     await session.restore_settings(stored)  # an agent that remembers nothing has its defaults
                     return session
 
-        return await self._open(self.spec_of_handle(stored), session_config, open_it, restart=restart)
+        # An agent that remembers nothing needs no home with its memory, which may be gone.
+        isolated_home = stored.isolated_home if how != "new" else None
+        spec = self._spec_for_session(self.spec_of_handle(stored), session_config, isolated_home)
+        return await self._open(spec, session_config, open_it, restart=restart)
 
     async def fork(self, original: Session, config: SessionConfig, session_id: str) -> Session:
         """Open a session that begins with all that another one of the same agent knows."""
         return await self._open(
-            original.spec,
+            self._spec_for_session(original.spec, config, original.snapshot().isolated_home),
             config,
             lambda runtime: runtime.fork_of(original.agent_session_id, config, session_id, forked_from=original.id),
         )
@@ -310,6 +314,10 @@ class LocalClient:
         )
         return runtime
 
+    def _spec_for_session(self, spec: AgentSpec, config: SessionConfig, isolated_home: str | None = None) -> AgentSpec:
+        keep = self._journal_client is not None
+        return spec_for_session(spec, config, self._config, isolated_home=isolated_home, keep=keep)
+
     async def _open(
         self,
         spec: AgentSpec,
@@ -318,7 +326,6 @@ class LocalClient:
         *,
         restart: bool = False,
     ) -> Session:
-        spec = spec_for_session(spec, config, self._config)
         async with self._runtime_pool.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
             session = await open_it(runtime)
         self._sessions = [*(other for other in self._sessions if not other.closed), session]
@@ -333,21 +340,51 @@ def sandbox_choice(value: bool | str | None, settings: Config) -> SandboxChoice:
     return choice
 
 
-def spec_for_session(spec: AgentSpec, config: SessionConfig, settings: Config) -> AgentSpec:
-    """Return the spec of an agent for one session: started in its folder, and in the sandbox that it wants."""
+def spec_for_session(
+    spec: AgentSpec, config: SessionConfig, settings: Config, *, isolated_home: str | None = None, keep: bool = False
+) -> AgentSpec:
+    """Return the spec of an agent for one session: started in its folder, isolated and in the sandbox that it wants.
+
+    `isolated_home` is the one that the session had before. `keep`: the session can be continued, and its home stays.
+    """
     if spec.cwd is None:
         spec = replace(spec, cwd=config.workspace.cwd)
+    spec = replace(spec, isolation=_isolation_plan(config, settings, isolated_home, keep=keep))
     choice = sandbox_choice(config.sandbox, settings)
-    if spec.sandbox is not None or choice == "off":
-        return spec
+    if spec.sandbox is None and choice != "off":
+        spec = replace(spec, sandbox=_sandbox_policy(choice, spec, config, settings))
+    return spec
+
+
+def _isolation_plan(
+    config: SessionConfig, settings: Config, isolated_home: str | None, *, keep: bool
+) -> IsolationPlan | None:
+    isolation = parse_isolation(settings.isolation if config.isolation is None else config.isolation)
+    if not isolation:
+        return None
+    return IsolationPlan(
+        isolation=isolation,
+        root=settings.home / ISOLATED_FOLDER,
+        name=isolated_home or new_isolated_name(),
+        keep=keep and isolation.home,
+        is_known=isolated_home is not None and isolation.home,
+    )
+
+
+def _sandbox_policy(
+    choice: Mechanism | Literal["auto"], spec: AgentSpec, config: SessionConfig, settings: Config
+) -> SandboxPolicy:
     network = settings.sandbox_network if config.network is None else config.network
     needs = spec.sandbox_needs
     rules = rule_sources(settings).read(config.workspace) if network == "hosts" else None
-    policy = SandboxPolicy(
+    has_own_home = spec.isolation is not None and spec.isolation.home is not None
+    # Prompts of an isolated session name no skills of the user.
+    skills = [] if has_own_home else _skill_folders(config.workspace, settings)
+    return SandboxPolicy(
         mechanism=choice,
         folders=config.workspace.folders,
         state=needs.state,
-        read=(*map(str, settings.sandbox_read), *_skill_folders(config.workspace, settings), *_git_folders(config)),
+        read=(*map(str, settings.sandbox_read), *skills, *_git_folders(config)),
         write=tuple(map(str, settings.sandbox_write)),
         network=network is True,
         hosts=(*needs.hosts, *(rules.allowed_hosts(config.rules) if rules is not None else ())),
@@ -355,7 +392,6 @@ def spec_for_session(spec: AgentSpec, config: SessionConfig, settings: Config) -
         programs=tuple(word for word in spec.command if word.startswith("/")),
         hidden=settings.home,
     )
-    return replace(spec, sandbox=policy)
 
 
 def _git_folders(config: SessionConfig) -> list[str]:

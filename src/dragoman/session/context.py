@@ -99,6 +99,10 @@ class ContextSource:
         self._home = home
         self._user_home = user_home or Path(os.path.expanduser("~"))
 
+    def without_user(self) -> ContextSource:
+        """Return a source for isolated agents, without what the user has for all workspaces."""
+        return _WorkspaceSource(self._home, user_home=Path(os.devnull))
+
     def settings(self) -> Config:
         """Return the settings as they are now; an invalid one is left out, and reported where it is set."""
         return load(self._home or home_folder(), on_error=lambda error: None)
@@ -127,6 +131,24 @@ class ContextSource:
         settings = settings or self.settings()
         folders = find_folders(settings.prompts_folders, workspace, self._user_home)
         return tuple(find_templates(folders, read_check or _users_check(workspace, settings)))
+
+
+class _WorkspaceSource(ContextSource):
+    """Reads what the workspace has, and nothing of the user's: neither skills and templates, nor instructions."""
+
+    def settings(self) -> Config:
+        settings = super().settings()
+        return msgspec.structs.replace(
+            settings,
+            skills_folders=_in_workspace(settings.skills_folders),
+            prompts_folders=_in_workspace(settings.prompts_folders),
+            custom_instructions=None,
+        )
+
+
+def _in_workspace(folders: str) -> str:
+    names = [name.strip() for name in folders.split(",")]
+    return ", ".join(name for name in names if not name.startswith(("/", "~"))) or "none"
 
 
 def rules_check(load_policy: Callable[[], Policy], workspace: Workspace, agent: str = "") -> ReadCheck:

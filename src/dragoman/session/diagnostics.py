@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 MAX_RECENT_ENTRIES = 500
 MAX_LINE_CHARACTERS = 2000
 
-DiagnosticKind = Literal["stderr", "noise", "oversized", "stray", "sandbox", "worktree"]
+DiagnosticKind = Literal["stderr", "noise", "oversized", "stray", "sandbox", "worktree", "isolation"]
 
 
 class Diagnostic(msgspec.Struct, frozen=True):

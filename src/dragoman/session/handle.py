@@ -65,6 +65,7 @@ class SessionHandle(StoredSettings, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     opened_by: Scope = "admin"
     worktree: SessionWorktree | None = None
+    isolated_home: str | None = None  # the name of the HOME in which its agent remembers it
 
     def secret_servers(self) -> list[str]:
         """Return the names of the MCP servers that have to be passed again."""
@@ -166,6 +167,7 @@ def handle_of(
         secrets=tuple(secrets),
         opened_by=config.opened_by,
         worktree=config.worktree if isinstance(config.worktree, SessionWorktree) else None,
+        isolated_home=spec.isolation.name if spec.isolation is not None else None,
         **{**settings_in(config), **agent_settings(fold), "mcp_servers": open_servers},
     )
 

@@ -6,7 +6,7 @@ They say what each side needs of the other and nothing more; the public ports ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -80,6 +80,8 @@ class Runtime(Protocol):
     def recorder(self) -> ConnectionRecorder | None: ...
     @property
     def checkpoints(self) -> CheckpointSettings | None: ...
+    @property
+    def environment(self) -> Mapping[str, str] | None: ...
     @property
     def observer(self) -> FrameObserver | None: ...
     @property

@@ -129,9 +129,21 @@ async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], Non
     if spec.url is not None:
         return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
     command, env = await find_command(spec, agent_environment(os.environ, spec.env))
+    if spec.environment is not None:
+        # Found where the user has it: the PATH on which its own programs are found too.
+        path = env.get("PATH", os.defpath)
+        env = agent_environment({}, {**spec.environment, "PATH": path, **_npx_cache(command, env)})
     if spec.wrapper is not None:
         command, env = await asyncio.to_thread(spec.wrapper.wrap, command, env)
     return await spawn(command, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
+
+
+def _npx_cache(command: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return where npx has the packages that it downloaded: else each isolated agent would be downloaded again."""
+    if os.path.basename(command[0]) != "npx":
+        return {}
+    home = env.get("HOME") or os.path.expanduser("~")
+    return {"npm_config_cache": env.get("npm_config_cache") or os.path.join(home, ".npm")}
 
 
 async def find_command(

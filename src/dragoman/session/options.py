@@ -24,7 +24,7 @@ from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
 from dragoman.protocol.messages import Scope
-from dragoman.protocol.requests import SessionSettings, SettingOptions
+from dragoman.protocol.requests import Isolation, SessionSettings, SettingOptions
 from dragoman.protocol.worktrees import SessionWorktree, WorktreeChoice
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
@@ -74,6 +74,8 @@ def _check_setting(name: str, value: Any) -> object:
             return parse_access(value)
         case "sandbox":
             return parse_sandbox(value)
+        case "isolation":
+            return parse_isolation(value)
         case "mcp_servers":
             if not isinstance(value, list | tuple):
                 raise InputError("mcp_servers must be a list of McpServerStdio, McpServerHttp or McpServerSse")
@@ -92,6 +94,17 @@ def parse_sandbox(value: object) -> SandboxChoice | None:
         raise InputError(
             f"sandbox is {value!r}; expected True, False, or one of: {', '.join(SANDBOX)}",
         ) from None
+
+
+def parse_isolation(value: object) -> Isolation | Literal[False] | None:
+    """Return the isolation that a caller chose; False for none, None where it is as configured."""
+    if value is None or value is False:
+        return value
+    if value is True:
+        return Isolation()
+    if not isinstance(value, Isolation):
+        raise InputError(f"isolation is {value!r}; expected True, False or an Isolation")
+    return check_type({"isolation": Isolation}, "isolation", msgspec.to_builtins(value))  # type: ignore[no-any-return]
 
 
 def read_agent_value(name: str, value: str | bool | None) -> Any:

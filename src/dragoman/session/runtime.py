@@ -10,10 +10,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
@@ -64,12 +66,14 @@ from dragoman.wire.connection import Call, RpcConnection, copy_error
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.workspace.checkpoints import CheckpointSettings
+from dragoman.workspace.isolation import describe_isolation
 from dragoman.workspace.sandbox_policy import CommandWrapper, loopback_port
 
 if TYPE_CHECKING:
     # With a journal: loaded by those who have one.
     from dragoman.journal.recorder import ConnectionRecorder
     from dragoman.session.journal_client import JournalClient
+    from dragoman.workspace.isolated_home import IsolatedHome  # with isolation
     from dragoman.workspace.sandbox import Sandbox  # with a sandbox
 
 _T = TypeVar("_T")
@@ -113,7 +117,8 @@ class AgentRuntime:
         self.limits = limits or Limits()
         self.diagnostics = Diagnostics(on_diagnostic)
         self.sources = sources or RuleSources()
-        self.context = context
+        has_own_home = spec.isolation is not None and spec.isolation.isolation.home
+        self.context = context.without_user() if context is not None and has_own_home else context
         self.on_question = on_question
         self.clock = clock
         self.observer = observer
@@ -123,6 +128,7 @@ class AgentRuntime:
         self._launch = launch
         self._session_type = session_type
         self._sandbox: Sandbox | None = None
+        self._isolated_home: IsolatedHome | None = None
         self._link: AgentLink | None = None
         self._connection: RpcConnection | None = None
         self._capabilities: Capabilities | None = None
@@ -158,7 +164,9 @@ class AgentRuntime:
         try:
             async with timeout(self.clock, self.limits.start_timeout):
                 secrets = secret_variables(self.spec.env) | self.spec.headers
-                self._link = await self._launch(await self._confined_spec(), self.limits, self._on_stderr)
+                spec = await self._confined_spec(await self._isolated_spec())
+                secrets |= secret_variables(self.environment or {})
+                self._link = await self._launch(spec, self.limits, self._on_stderr)
                 self._check_confined()
                 # An agent that crashes may print its environment, and its last lines are shown to every client.
                 self._link.stderr.hide(secret_variables(os.environ) | secrets)
@@ -184,11 +192,11 @@ class AgentRuntime:
             raise
         return self
 
-    async def _confined_spec(self) -> AgentSpec:
+    async def _confined_spec(self, spec: AgentSpec) -> AgentSpec:
         """Return the spec to launch: with a running sandbox, where one is wanted."""
-        policy = self.spec.sandbox
+        policy = spec.sandbox
         if policy is None:
-            return self.spec
+            return spec
         if self.spec.url is not None:
             raise SandboxUnavailable(
                 f"{self.spec.name} runs elsewhere, and cannot be confined by a sandbox of this machine",
@@ -196,9 +204,13 @@ class AgentRuntime:
             )
         from dragoman.workspace.sandbox import Sandbox  # most agents have none
 
-        env = agent_environment(os.environ, self.spec.env)
+        env = agent_environment(os.environ, spec.env)
+        if self._isolated_home is not None:
+            users_home = Path(env.get("HOME") or Path.home())
+            policy = replace(policy, write=(*policy.write, *self._isolated_home.folders), users_home=users_home)
+            env = agent_environment({}, self._isolated_home.environment)
         self._sandbox = await Sandbox.start(policy, env, on_refused=self._on_refused)
-        return msgspec.structs.replace(self.spec, wrapper=self._sandbox)
+        return replace(spec, wrapper=self._sandbox)
 
     def _check_confined(self) -> None:
         if self._sandbox is not None and not self._sandbox.is_used:
@@ -206,6 +218,27 @@ class AgentRuntime:
 
     def _on_refused(self, address: str) -> None:
         self.diagnostics.add(self.clock.time(), "sandbox", f"the sandbox refused a connection to {address}")
+
+    async def _isolated_spec(self) -> AgentSpec:
+        """Return the spec to launch: with the environment of an isolated home, where one is wanted."""
+        spec, plan = self.spec, self.spec.isolation
+        if plan is None:
+            return spec
+        if spec.url is not None:
+            raise InputError(
+                f"{spec.name} runs elsewhere, and cannot be isolated on this machine",
+                guidance="Open the session without isolation, or start the agent here.",
+            )
+        from dragoman.workspace.isolated_home import IsolatedHome  # most agents have none
+
+        given = spec.given if spec.preset is not None else tuple(spec.env)
+        environ = agent_environment(os.environ, spec.env)
+        self._isolated_home = await IsolatedHome.make(plan, spec.isolation_needs, environ, given, clock=self.clock)
+        report = self._isolated_home.report
+        self.diagnostics.add(self.clock.time(), "isolation", describe_isolation(report))
+        for problem in report.problems:
+            self.diagnostics.add(self.clock.time(), "isolation", problem)
+        return replace(spec, environment=self._isolated_home.environment)
 
     async def _shake_hands(self, connection: RpcConnection) -> None:
         request = acp.InitializeRequest(
@@ -229,6 +262,8 @@ class AgentRuntime:
         self._capabilities = capabilities_of(answer, raw)
         if self._sandbox is not None:
             self._capabilities = msgspec.structs.replace(self._capabilities, sandbox=self._sandbox.report())
+        if self._isolated_home is not None:
+            self._capabilities = msgspec.structs.replace(self._capabilities, isolation=self._isolated_home.report)
         if self.recorder is not None:
             await self.recorder.record_handshake(raw)
         if self.spec.auth_method is not None:
@@ -376,6 +411,13 @@ class AgentRuntime:
                 await self._connection.close()
             if self._sandbox is not None:
                 await self._sandbox.close()
+            if self._isolated_home is not None:
+                await self._isolated_home.close()
+
+    @property
+    def environment(self) -> Mapping[str, str] | None:
+        """The whole environment of an isolated agent, which its commands have too; None where it has the user's."""
+        return self._isolated_home.environment if self._isolated_home is not None else None
 
     @property
     def closed(self) -> bool:

@@ -36,6 +36,7 @@ from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.requests import AgentTools
 from dragoman.host.terminal.terminal import Terminal
+from dragoman.proc.environment import agent_environment
 from dragoman.protocol.checkpoints import Checkpoint, Rewind, WorkspaceDiff
 from dragoman.protocol.worktrees import SessionWorktree
 from dragoman.record import events, notes, rows
@@ -134,6 +135,7 @@ class Session:
             keep_terminals=config.keep_terminals is True,
             tools=_tools_of(runtime.spec),
             sandbox=runtime.sandbox,
+            environ=agent_environment({}, runtime.environment) if runtime.environment is not None else None,
         )
         self._dispatcher = SessionDispatcher(
             session_id,

@@ -9,10 +9,12 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.errors import InputError
 from dragoman.proc.link import AgentLink
 from dragoman.wire.network import check_headers, parse_address
+from dragoman.workspace.isolation import IsolationNeeds, IsolationPlan
 from dragoman.workspace.sandbox_policy import CommandWrapper, SandboxNeeds, SandboxPolicy
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_needs: SandboxNeeds = SandboxNeeds()  # its state and its model's hosts, where it runs in a sandbox
     sandbox: SandboxPolicy | None = None  # it is started in such a sandbox, or not at all
     wrapper: CommandWrapper | None = None  # the running sandbox, for `launch`
+    isolation_needs: IsolationNeeds = IsolationNeeds()  # its login, for when it runs isolated
+    isolation: IsolationPlan | None = None  # it runs isolated, in this way
+    environment: dict[str, str] | None = None  # its whole environment, in place of ours with `env`; set by the runtime
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
@@ -138,6 +143,7 @@ Launch: TypeAlias = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitab
 def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:
     """Return the spec that a preset describes; `env` is added to its own."""
     command, *alternatives = preset.command_lines
+    needs = preset.isolation
     own = {name: value for name, value in os.environ.items() if preset.owns(name)}
     variables: dict[str, str | None] = {**own, **preset.env, **(env or {})}
     environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
@@ -162,4 +168,5 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         tool_names=preset.tool_names,
         tool_kinds=dict(preset.tool_kinds),
         sandbox_needs=preset.sandbox,
+        isolation_needs=replace(needs, environment=(*needs.environment, *preset.env)),
     )

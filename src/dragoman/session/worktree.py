@@ -6,17 +6,21 @@ says which worktree it is, and which folder was asked for. Additional folders of
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from dragoman.config import Config
 from dragoman.errors import InputError
+from dragoman.protocol.requests import Isolation
 from dragoman.protocol.worktrees import SessionWorktree, WorktreeChoice
-from dragoman.session.options import SessionConfig
+from dragoman.session.options import SessionConfig, parse_isolation
 from dragoman.workspace import Workspace
+from dragoman.workspace.copies import has_commit
 from dragoman.workspace.worktree_store import worktree_settings
 from dragoman.workspace.worktrees import Worktree, Worktrees
 
@@ -39,12 +43,13 @@ async def entered_worktree(
 
     If the block fails, a worktree that was made for it is removed again.
     """
-    if not isinstance(config.worktree, WorktreeChoice):
+    choice = config.worktree or await asyncio.to_thread(isolated_worktree, config, settings)
+    if not isinstance(choice, WorktreeChoice):
         yield config
         return
     workspace = config.workspace
     worktree = await worktrees_of(settings).create(
-        workspace.cwd, config.worktree, prompt=prompt, session_id=session_id, on_progress=on_progress
+        workspace.cwd, choice, prompt=prompt, session_id=session_id, on_progress=on_progress
     )
     is_new = worktree.info.session_ids in ((), (session_id,))
     try:
@@ -53,6 +58,21 @@ async def entered_worktree(
         if is_new:
             await worktree.discard_unused()
         raise
+
+
+def isolated_worktree(config: SessionConfig, settings: Config) -> WorktreeChoice | None:
+    """Return the worktree of an isolated session that chose none; None where it is not isolated, or works in the folder
+    itself. May block for some milliseconds, in git."""
+    isolation = parse_isolation(settings.isolation if config.isolation is None else config.isolation)
+    if not isolation or isolation.worktree is False:
+        return None
+    return WorktreeChoice() if isolation.worktree or has_commit(config.workspace.cwd) else None
+
+
+def without_worktree(isolation: bool | Isolation | None, settings: Config) -> Isolation | Literal[False]:
+    """Return the isolation that a session has in the folder itself; False where it is not isolated."""
+    parsed = parse_isolation(settings.isolation if isolation is None else isolation)
+    return msgspec.structs.replace(parsed, worktree=False) if parsed else False
 
 
 def in_worktree(config: SessionConfig, worktree: Worktree) -> SessionConfig:

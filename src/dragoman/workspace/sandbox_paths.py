@@ -67,7 +67,8 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
 
     `InputError` where the workspace has secrets in it: what may be written there could not be hidden.
     """
-    home = env.get("HOME") or os.path.expanduser("~")
+    agents_home = env.get("HOME") or os.path.expanduser("~")
+    home = agents_home if policy.users_home is None else str(policy.users_home)
     lists = sandbox_lists()
     own = [policy.hidden] if policy.hidden is not None else []
     # The agent may have a HOME of its own; its tools are those of the user.
@@ -85,7 +86,7 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
     git = git_paths(folders)
     write = list(folders)
     chosen_to_write = _expand(policy.write, home, env)
-    candidates = [*_make_state(policy.state, home, env), *chosen_to_write, *git.write]
+    candidates = [*_make_state(policy.state, agents_home, env), *chosen_to_write, *git.write]
     for path in sorted(candidates, key=lambda path: len(path.parts)):  # the outer ones first
         write += _followed([path], _existing(write))
     written = _existing(write)
@@ -113,7 +114,7 @@ def allowed_paths(policy: SandboxPolicy, env: Mapping[str, str], temporary: Path
         replaceable=git.replaceable,
         pinned=tuple(dict.fromkeys(_folders_between(writable, fixed))),
         hidden=tuple(path for path in hidden if any(path.is_relative_to(folder) for folder in read)),
-        links=tuple(dict.fromkeys(_links_on([*given, *tools, *write, Path(home)]))),
+        links=tuple(dict.fromkeys(_links_on([*given, *tools, *write, Path(home), Path(agents_home)]))),
     )
 
 

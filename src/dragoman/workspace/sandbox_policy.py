@@ -64,7 +64,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     `folders` are those of the workspace. `state`, `hosts` and `env` are as in `SandboxNeeds`; the hosts are reachable
     although the network is off. `programs` are files of the agent's command line, whose folders can be read.
-    `hidden` is our own home folder.
+    `hidden` is our own home folder. `users_home` is the user's, where the agent has a HOME of its own: tools are looked
+    for there, and secrets hidden.
     """
 
     mechanism: Mechanism | Literal["auto"] = "auto"
@@ -77,6 +78,7 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     programs: tuple[str, ...] = ()
     hidden: Path | None = None
+    users_home: Path | None = None
 
 
 def describe_sandbox(report: SandboxReport) -> str:

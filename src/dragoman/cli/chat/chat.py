@@ -38,6 +38,7 @@ from dragoman.cli.options import (
     agent_options,
     checkpoints_option,
     env_option,
+    isolated_option,
     no_journal_option,
     plain_option,
     resume_option,
@@ -92,6 +93,7 @@ Prompts that you type while the agent works are queued."""
 @no_journal_option
 @checkpoints_option
 @worktree_options
+@isolated_option
 @plain_option
 @verbose_option
 @click.option(

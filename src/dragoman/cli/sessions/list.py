@@ -54,7 +54,7 @@ from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
 from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
 from dragoman.errors import InputError
-from dragoman.hub.hub import forget_checkpoints
+from dragoman.hub.hub import forget_checkpoints, remove_unused_homes
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
 from dragoman.journal.search_documents import SearchHit, SearchQuery
@@ -248,6 +248,7 @@ async def delete(*, ids: Sequence[str], yes: bool) -> int:
             for session in progress.each(chosen):
                 await forget_checkpoints(session, usable_settings())
                 await journal.delete(session.id, at=time.time(), by="person")
+        await remove_unused_homes(journal, usable_settings())
     click.echo(f"Deleted {count(len(chosen), 'session')}.")
     return exits.DONE
 
