@@ -24,6 +24,7 @@ from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
+from dragoman.session.client import spec_for_session
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.link import launch
 from dragoman.session.spec import spec_of_preset
@@ -158,26 +159,33 @@ class Stage:
 
     @asynccontextmanager
     async def runtime(
-        self, *, journal_client: JournalClient | None = None, **limits: float
+        self, *, journal_client: JournalClient | None = None, config: SessionConfig | None = None, **limits: float
     ) -> AsyncIterator[AgentRuntime]:
-        """Start the agent, and once more if it does not come up: the retry is reported at the end of the test run."""
+        """Start the agent, and once more if it does not come up: the retry is reported at the end of the test run.
+
+        `config`: of the session that is to be opened on it, as far as it decides how the agent is started.
+        """
         try:
-            runtime = await self._new_runtime(limits, journal_client).start()
+            runtime = await self._new_runtime(limits, journal_client, config).start()
         except (ExitedAtStart, StartTimeout) as error:
             start_retries.append(f"{self.agent.id}: {error}")
             self.links.clear()
             self.lines.clear()
-            runtime = await self._new_runtime(limits, journal_client).start()
+            runtime = await self._new_runtime(limits, journal_client, config).start()
         try:
             yield runtime
         finally:
             await runtime.close()
 
-    def _new_runtime(self, limits: dict[str, float], journal_client: JournalClient | None) -> AgentRuntime:
+    def _new_runtime(
+        self, limits: dict[str, float], journal_client: JournalClient | None, config: SessionConfig | None = None
+    ) -> AgentRuntime:
         launch_it = recorded(self.lines.append, self._launch)
         sources = RuleSources(self.home / ".dragoman")
+        keep = journal_client is not None
+        spec = self.spec if config is None else spec_for_session(self.spec, config, load(), keep=keep)
         return AgentRuntime(
-            self.spec, limits=Limits(**limits), sources=sources, launch=launch_it, journal_client=journal_client
+            spec, limits=Limits(**limits), sources=sources, launch=launch_it, journal_client=journal_client
         )
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:

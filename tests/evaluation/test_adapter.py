@@ -38,14 +38,14 @@ async def test_settings_of_one_prompt_override_those_of_the_adapter(tmp_path: Pa
         await adapter(tmp_path, budget=Budget(seconds=60)).evaluate("sleep 100", budget=Budget(seconds=1.5))
 
 
-async def test_isolation_and_offers_shape_how_the_agent_is_started(tmp_path: Path) -> None:
+async def test_prepare_and_offers_shape_how_the_agent_is_started(tmp_path: Path) -> None:
     seen: list[AgentSpec] = []
 
-    def isolated(spec: AgentSpec) -> AgentSpec:
+    def prepared(spec: AgentSpec) -> AgentSpec:
         seen.append(spec)
         return msgspec.structs.replace(spec, env={**spec.env, "HOME": str(tmp_path)})
 
-    made = adapter(tmp_path, terminals=False, write_files=False, isolation=isolated, access="full")
+    made = adapter(tmp_path, terminals=False, write_files=False, prepare=prepared, access="full")
     response = await made.evaluate("run echo $HOME")
     (spec,) = seen
     assert (spec.terminals, spec.write_files, spec.read_files) == (False, False, True)

@@ -28,6 +28,7 @@ from dragoman.hub.scopes import (
 )
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.protocol import requests
+from dragoman.protocol.requests import Isolation
 from dragoman.record.events import PermissionRequested
 from dragoman.session.options import SessionConfig
 from dragoman.session.session import Session
@@ -119,6 +120,15 @@ def test_a_system_prompt_that_begins_with_a_command_is_for_an_admin(text: str, w
     assert opening_reason("lax", opened(work, system_prompt=f"Never use {text}"), config) is None
     # Custom instructions have a heading of ours before them.
     assert opening_reason("lax", opened(work, custom_instructions=text), config) is None
+
+
+def test_where_agents_are_isolated_only_an_admin_gives_them_more(work: Path, config: Config) -> None:
+    configured = load(config.home, {"DRAGOMAN_ISOLATION": "on"})
+    for isolation in (False, Isolation(environment=("*",)), Isolation(home=False)):
+        assert opening_reason("lax", opened(work, isolation=isolation), configured)
+        assert opening_reason("lax", opened(work, isolation=isolation), config) is None
+    for allowed in (None, True, Isolation()):
+        assert opening_reason("lax", opened(work, isolation=allowed), configured) is None
 
 
 def test_more_access_than_configured_is_for_an_admin(work: Path, config: Config) -> None:

@@ -15,7 +15,7 @@ from dragoman.cli.plan import RunOptions
 from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.evaluation.evaluate import EvaluateOptions, ModelConfig
-from dragoman.protocol.requests import SessionOpen, SessionSettings, SettingOptions
+from dragoman.protocol.requests import Isolation, SessionOpen, SessionSettings, SettingOptions
 from dragoman.session.handle import SessionHandle, config_of_handle
 from dragoman.session.options import (
     AGENT_SETTINGS,
@@ -39,6 +39,7 @@ SAMPLES: dict[Any, Any] = {
     bool | str | None: "landlock",
     dict[str, str | bool]: {"verbose": True},
     tuple[str, ...] | None: ("value",),
+    bool | Isolation | None: Isolation(worktree=False),
 }
 
 
