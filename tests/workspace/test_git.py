@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.workspace.git import Abort, Git, GitError, find_repository
+from dragoman.workspace.git import Abort, Git, GitError, find_repository, read_small
 from workspace.folder_state import run_git
 
 
@@ -74,3 +74,10 @@ def test_another_thread_can_end_it(repository: Path) -> None:
     assert len(errors) == 2
     abort.reset()
     assert git.run("rev-parse", "HEAD")
+
+
+def test_a_folder_in_the_place_of_a_small_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    assert read_small(tmp_path, 100) is None
+    after = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    assert len(after) == len(before)

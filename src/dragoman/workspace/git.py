@@ -313,13 +313,18 @@ def _resolved(folder: Path, line: bytes) -> Path | None:
         return None
 
 
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file, as an `opener`: a FIFO is opened at once. The descriptor is closed where `open` refuses a folder."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
 def read_small(path: Path, max_bytes: int) -> bytes | None:
     """Return the content of a regular file that the workspace may have planted; None where it is none, or larger.
 
     Reading a FIFO would wait, and reading a device might never end.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        with open(path, "rb", opener=open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
                 return None

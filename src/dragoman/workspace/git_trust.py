@@ -28,7 +28,7 @@ import msgspec
 
 from dragoman.errors import GitActionError
 from dragoman.fileio import LockedJsonFile, folder_key
-from dragoman.workspace.git import GitError, find_repository
+from dragoman.workspace.git import GitError, find_repository, open_without_waiting
 from dragoman.workspace.shadow import path_text
 from dragoman.workspace.user_git import UserGit
 
@@ -188,7 +188,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _file_digest(path: Path) -> str:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        with open(path, "rb", opener=open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):  # reading a FIFO would wait for ever
                 return f"no regular file: {status.st_mode:o}"
