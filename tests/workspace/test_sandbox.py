@@ -30,6 +30,7 @@ from workspace.sandbox_support import MECHANISMS, git, machine_with, make_reposi
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has these mechanisms")
 TIMEOUT_S = 50.0
+INSTALLED_IN = Path(os.path.realpath(sys.prefix)).parent
 
 
 class Place:
@@ -241,6 +242,15 @@ def test_a_report_never_claims_what_the_machine_lacks() -> None:
     assert not any("the network" in gap for gap in report_of(new, "bubblewrap", network=False).not_confined)
     assert any("abstract" in gap for gap in report_of(old, "bubblewrap").not_confined)
     assert any("tested" in gap for gap in report_of(Machine(), "seatbelt").not_confined)
+
+
+async def test_a_report_says_that_dragoman_itself_can_be_changed(tmp_path: Path) -> None:
+    machine = Machine(landlock_version=6, has_seccomp=True)
+    for folder, is_told in ((INSTALLED_IN, True), (tmp_path, False)):
+        sandbox = await Sandbox.start(policy(folder, "landlock", tmp_path, network=True), {}, machine=machine)
+        report = sandbox.report()
+        await sandbox.close()
+        assert any(gap.startswith("Dragoman itself") for gap in report.not_confined) == is_told
 
 
 def test_a_seatbelt_profile_denies_by_default_and_allows_only_the_proxy() -> None:

@@ -334,6 +334,7 @@ class Sandbox:
             hosts=tuple(map(str, self._hosts)),
             writable=(*map(str, self.policy.folders), *self.policy.state, *self.policy.write),
             replaceable=tuple(map(str, self._allowed.replaceable)) if self._allowed is not None else (),
+            is_ours_writable=any(self.contains([path.resolve()]) for path in (Path(sys.prefix), _LAUNCHER)),
         )
 
 

@@ -161,10 +161,11 @@ def report_of(
     hosts: Sequence[str] = (),
     writable: Sequence[str] = (),
     replaceable: Sequence[str] = (),
+    is_ours_writable: bool = False,
 ) -> SandboxReport:
     """Return what a mechanism confines on a machine, and what it does not.
 
-    `replaceable` are symbolic links to hooks or settings of git.
+    `replaceable` are symbolic links to hooks or settings of git. `is_ours_writable`: our program is in the workspace.
     """
     gaps: list[str] = []
     version = ""
@@ -206,6 +207,8 @@ def report_of(
         gaps += [
             f"{path}, a symbolic link that the agent can replace, and that your git follows" for path in replaceable
         ]
+    if is_ours_writable:
+        gaps.append("Dragoman itself, which is installed in the workspace, where the agent can change it")
     if network:
         gaps.append("the network, services on this machine included")
     else:
