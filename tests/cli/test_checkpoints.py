@@ -115,12 +115,12 @@ def test_a_rewind_without_a_difference_says_so(edited: Cli) -> None:
     assert (json.loads(done.out)["changes"], json.loads(done.out)["is_done"]) == ([], False)
 
 
-def test_a_failed_checkpoint_is_told_once_and_in_full(cli: Cli) -> None:
+def test_a_failed_checkpoint_is_shown_once_and_in_full(cli: Cli) -> None:
     cli.env |= {"DRAGOMAN_CHECKPOINTS": "on", "HOME": str(cli.workspace)}
     done = cli("run", "hello")
-    told = " ".join(done.err.split())
-    assert told.count("no checkpoint") == 1
-    assert "would be too large. Open the session in the folder of a project." in told
+    message = " ".join(done.err.split())
+    assert message.count("no checkpoint") == 1
+    assert "would be too large. Open the session in the folder of a project." in message
 
 
 def test_names_and_contents_do_not_act_on_the_terminal(edited: Cli, on_terminal: On) -> None:

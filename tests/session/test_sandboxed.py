@@ -141,6 +141,8 @@ def test_the_policy_of_a_sandbox_comes_from_the_session_the_settings_and_the_pre
     rules = [
         PolicyRule("allow", host=["registry.npmjs.org", "evil.test"]),
         PolicyRule("deny", host="evil.test"),
+        PolicyRule("allow", host=["*.example.com", "a.corp.test"]),
+        PolicyRule("ask", host=["secret.example.com", "*.corp.test"]),
     ]
     config = SessionConfig(workspace=Workspace(tmp_path), network="hosts", rules=tuple(rules))
     policy = spec_for_session(spec, config, settings).sandbox
@@ -148,6 +150,8 @@ def test_the_policy_of_a_sandbox_comes_from_the_session_the_settings_and_the_pre
     assert policy.mechanism == "landlock"
     assert "~/.claude/" in policy.state
     assert "api.anthropic.com" in policy.hosts
+    assert "a.corp.test" not in policy.hosts
+    assert policy.refused_hosts == ("evil.test", "secret.example.com", "*.corp.test")
     assert "registry.npmjs.org" in policy.hosts
     assert "evil.test" not in policy.hosts
     assert not policy.network

@@ -593,6 +593,15 @@ except Exception as error:
 """
 
 
+def test_a_host_that_a_rule_denies_is_not_reached_by_a_pattern_that_matches_it() -> None:
+    allowed = [HostPattern("*.example.com"), HostPattern("api.model.test")]
+    refused = [HostPattern("secret.example.com"), HostPattern("*.corp.example.com"), HostPattern("*.model.test")]
+    proxy = SandboxProxy(allowed, refused=refused)
+    assert proxy.allows("www.example.com", 443)
+    assert proxy.allows("api.model.test", 443)
+    assert not any(proxy.allows(host, 443) for host in ("secret.example.com", "a.corp.example.com", "b.model.test"))
+
+
 @linux
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_with_the_network_off_only_allowed_hosts_are_reached(mechanism: str, place: Place) -> None:

@@ -388,6 +388,7 @@ def _sandbox_policy(
         write=tuple(map(str, settings.sandbox_write)),
         network=network is True,
         hosts=(*needs.hosts, *(rules.allowed_hosts(config.rules) if rules is not None else ())),
+        refused_hosts=rules.refused_hosts(config.rules) if rules is not None else (),
         env=needs.env,
         programs=tuple(word for word in spec.command if word.startswith("/")),
         hidden=settings.home,

@@ -173,7 +173,8 @@ class Sandbox:
         # `$NAME` is the address in that variable.
         texts = [env.get(text[1:], "") if text.startswith("$") else text for text in self.policy.hosts]
         self._hosts = tuple(host for text in texts if (host := parse_host(text)) is not None)
-        self._proxy = SandboxProxy(self._hosts, on_refused)
+        refused = [host for text in self.policy.refused_hosts if (host := parse_host(text)) is not None]
+        self._proxy = SandboxProxy(self._hosts, on_refused, refused)
         if self._has_namespace:
             await self._proxy.listen_on_socket(self._socket)
         else:

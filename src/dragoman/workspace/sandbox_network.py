@@ -76,10 +76,19 @@ def _split_port(text: str) -> tuple[str, str, int | None]:
 
 
 class SandboxProxy:
-    """Start it by `listen_on_socket` or `listen_on_port`. `on_refused` is called with each `host:port` refused."""
+    """Start it by `listen_on_socket` or `listen_on_port`. `on_refused` is called with each `host:port` refused.
 
-    def __init__(self, hosts: Iterable[HostPattern], on_refused: Callable[[str], None] | None = None) -> None:
+    Hosts that match a pattern of `refused` are not connected, unless `hosts` has their very name.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[HostPattern],
+        on_refused: Callable[[str], None] | None = None,
+        refused: Iterable[HostPattern] = (),
+    ) -> None:
         self._hosts = tuple(hosts)
+        self._refused = tuple(refused)
         self._on_refused = on_refused
         self.open_ports = {each.port for each in self._hosts if each.is_loopback and each.port is not None}
         self._server: asyncio.Server | None = None
@@ -129,7 +138,12 @@ class SandboxProxy:
         await asyncio.sleep(0)  # transports close their sockets in the loop's next turn
 
     def allows(self, host: str, port: int) -> bool:
-        return any(pattern.matches(host, port) for pattern in self._hosts)
+        matching = [pattern for pattern in self._hosts if pattern.matches(host, port)]
+        if any(pattern.host == host for pattern in matching):
+            return True
+        return bool(matching) and not any(
+            fnmatchcase(host, refused.host) and refused.port in (None, port) for refused in self._refused
+        )
 
     # -- connections
 

@@ -63,9 +63,9 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The confinement that a session wants, as data. Paths may begin with `~`, the HOME of the agent.
 
     `folders` are those of the workspace. `state`, `hosts` and `env` are as in `SandboxNeeds`; the hosts are reachable
-    although the network is off. `programs` are files of the agent's command line, whose folders can be read.
-    `hidden` is our own home folder. `users_home` is the user's, where the agent has a HOME of its own: tools are looked
-    for there, and secrets hidden.
+    although the network is off, but for the `refused_hosts` that their patterns match. `programs` are files of the
+    agent's command line, whose folders can be read. `hidden` is our own home folder. `users_home` is the user's, where
+    the agent has a HOME of its own: tools are looked for there, and secrets hidden.
     """
 
     mechanism: Mechanism | Literal["auto"] = "auto"
@@ -75,6 +75,7 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     write: tuple[str, ...] = ()
     network: bool = True
     hosts: tuple[str, ...] = ()
+    refused_hosts: tuple[str, ...] = ()
     env: dict[str, str] = {}
     programs: tuple[str, ...] = ()
     hidden: Path | None = None

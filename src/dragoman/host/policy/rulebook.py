@@ -15,6 +15,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -172,11 +173,20 @@ class LoadedRules(msgspec.Struct, frozen=True):
         )
 
     def allowed_hosts(self, session: Iterable[PolicyRule] = ()) -> tuple[str, ...]:
-        """Return the hosts that rules allow, for a sandbox: those that no rule also denies or asks about."""
-        rules = [*self.user, *self.workspace_file.rules, *self.remembered, *session]
-        others = {host for rule in rules if rule.answer != "allow" for host in rule.host}
-        allowed = [host for rule in rules if rule.answer == "allow" for host in rule.host]
-        return tuple(dict.fromkeys(host for host in allowed if host not in others))
+        """Return the hosts that rules allow, for a sandbox: those that no rule also denies or asks about.
+
+        Of a pattern, some of the hosts may be among the `refused_hosts`.
+        """
+        others = self.refused_hosts(session)
+        allowed = [host for rule in self._all(session) if rule.answer == "allow" for host in rule.host]
+        return tuple(dict.fromkeys(host for host in allowed if not any(fnmatchcase(host, other) for other in others)))
+
+    def refused_hosts(self, session: Iterable[PolicyRule] = ()) -> tuple[str, ...]:
+        """Return the hosts that rules deny or ask about: a sandbox can ask nobody."""
+        return tuple(dict.fromkeys(host for rule in self._all(session) if rule.answer != "allow" for host in rule.host))
+
+    def _all(self, session: Iterable[PolicyRule]) -> list[PolicyRule]:
+        return [*self.user, *self.workspace_file.rules, *self.remembered, *session]
 
 
 class RuleSources(msgspec.Struct, frozen=True):
