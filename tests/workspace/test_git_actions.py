@@ -186,6 +186,22 @@ def test_a_submodule_is_not_entered(clone: Clone, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+def test_a_commit_of_a_repository_below_runs_no_filter_of_that(clone: Clone, tmp_path: Path) -> None:
+    ran, inner = tmp_path / "ran", clone.root / "inner"
+    git(clone.root, "clone", "--quiet", str(clone.bare), "inner")
+    git(inner, "config", "user.name", "Ada")
+    git(inner, "config", "user.email", "ada@example.org")
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    assert commit(clone.repository, "added").file_count == 1
+    git(inner, "add", ".gitattributes")
+    git(inner, "commit", "--quiet", "-m", "second")
+    git(inner, "config", "filter.evil.clean", f"touch {ran}; cat")
+    (inner / "a.txt").write_text("changed inside\n")
+    assert commit(clone.repository, "moved").file_count == 1
+    assert clone.git("rev-parse", "HEAD:inner") == git(inner, "rev-parse", "HEAD")
+    assert not ran.exists()
+
+
 def test_a_folder_below_and_a_linked_work_tree_and_no_repository(clone: Clone, tmp_path: Path) -> None:
     clone.write("sub/b", "b\n")
     state = read_state(open_repository(clone.root / "sub"))

@@ -14,7 +14,7 @@ from dragoman.protocol.worktrees import WorktreeChoice
 from dragoman.workspace.checkpoint_store import CheckpointStore, LogEntry
 from workspace.folder_state import digest, folder_state, run_git
 from workspace.test_worktrees import odd_files, tracked_state
-from workspace.worktree_stage import Stage, commit_all
+from workspace.worktree_stage import Stage, commit_all, make_repository
 
 
 @pytest.fixture
@@ -443,6 +443,125 @@ async def test_hooks_and_filters_that_an_agent_planted_do_not_run_without_a_pers
     (stage.repository / "new.txt").unlink()
     assert (await made.merge(commit="new", trust_repository=True)).is_done
     assert ran.exists()
+
+
+def plant_program(tmp_path: Path) -> tuple[str, Path]:
+    """Make a program that leaves a file when it runs, and return its path and that of the file."""
+    program, ran = tmp_path / "planted", tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    return str(program), ran
+
+
+def sign_falsely(folder: Path) -> None:
+    """Replace the last commit by one with a signature, which git would have a program verify."""
+    commit = run_git(folder, "cat-file", "commit", "HEAD")
+    header, _, message = commit.partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    file = folder.parent / "signed"
+    file.write_text(f"{header}\n{signature}\n\n{message}")
+    signed = run_git(folder, "hash-object", "-t", "commit", "-w", str(file)).strip()
+    run_git(folder, "update-ref", "HEAD", signed)
+
+
+async def test_looking_at_commits_verifies_no_signature_with_a_planted_program(stage: Stage, tmp_path: Path) -> None:
+    made = await stage.worktrees.create(stage.repository)
+    (made.folder / "new.txt").write_text("new\n")
+    commit_all(made.folder, "signed")
+    sign_falsely(made.folder)
+    program, ran = plant_program(tmp_path)
+    run_git(stage.repository, "config", "log.showSignature", "true")
+    run_git(stage.repository, "config", "gpg.program", program)
+    changes = await made.changes()
+    assert [line.split()[1] for line in changes.commits] == ["signed"]
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("place", ["worktree", "target"])
+async def test_settings_of_one_work_tree_alone_do_not_run_programs_unseen(
+    stage: Stage, tmp_path: Path, place: str
+) -> None:
+    made = await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    (made.folder / "file.txt").write_text("new\n")
+    run_git(stage.repository, "branch", "release")
+    target = tmp_path / "release"
+    run_git(stage.repository, "worktree", "add", "--quiet", str(target), "release")
+    run_git(stage.repository, "config", "extensions.worktreeConfig", "true")
+    program, ran = plant_program(tmp_path)
+    folder = made.folder if place == "worktree" else target
+    run_git(folder, "config", "--worktree", "filter.evil.clean", f"{program}; cat")
+    run_git(folder, "config", "--worktree", "filter.evil.smudge", f"{program}; cat")
+    run_git(folder, "config", "--worktree", "core.attributesFile", str(tmp_path / "attributes"))
+    (tmp_path / "attributes").write_text("* filter=evil\n")
+    ran.unlink(missing_ok=True)
+    with pytest.raises(WorktreeError, match=r"setting filter\.evil\.clean \(new\)"):
+        await made.merge(commit="new", into="release")
+    assert not ran.exists()
+    assert (await made.merge(commit="new", into="release", trust_repository=True)).is_done
+    assert (target / "file.txt").read_text() == "new\n"
+    assert ran.exists(), "the test would notice"
+
+
+async def test_a_hook_that_the_agent_changed_in_the_worktree_needs_a_persons_word(stage: Stage) -> None:
+    (stage.repository / "hooks").mkdir()
+    (stage.repository / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    (stage.repository / "hooks" / "pre-commit").chmod(0o755)
+    commit_all(stage.repository, "hooks")
+    run_git(stage.repository, "config", "core.hooksPath", "hooks")
+    made = await stage.worktrees.create(stage.repository)
+    (made.folder / "new.txt").write_text("new\n")
+    (made.folder / "hooks" / "pre-commit").write_text("#!/bin/sh\ntouch planted\n")
+    with pytest.raises(WorktreeError, match="hook pre-commit"):
+        await made.merge(commit="new")
+    assert not (made.folder / "planted").exists()
+
+
+async def test_a_work_tree_that_became_one_of_another_repository_is_not_merged_into(
+    stage: Stage, tmp_path: Path
+) -> None:
+    made = await stage.worktrees.create(stage.repository)
+    (made.folder / "new.txt").write_text("new\n")
+    run_git(stage.repository, "branch", "release")
+    target = tmp_path / "release"
+    run_git(stage.repository, "worktree", "add", "--quiet", str(target), "release")
+    victim = make_repository(tmp_path / "victim")
+    (target / ".git").write_text(f"gitdir: {victim / '.git'}\n")
+    with pytest.raises(WorktreeError, match="is no work tree of"):
+        await made.merge(commit="new", into="release")
+    assert run_git(victim, "status", "--porcelain") == ""
+
+
+async def test_a_repository_inside_the_worktree_runs_no_filter_of_its_own(stage: Stage, tmp_path: Path) -> None:
+    made = await stage.worktrees.create(stage.repository)
+    inner = make_repository(made.folder / "inner")
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    commit_all(inner, "attributes")
+    run_git(made.folder, "add", "inner")
+    (made.folder / ".gitmodules").write_text('[submodule "inner"]\n\tpath = inner\n\tignore = none\n')
+    program, ran = plant_program(tmp_path)
+    run_git(inner, "config", "filter.evil.clean", f"{program}; cat")
+    (inner / "file.txt").write_text("changed\n")
+    await made.changes()
+    with pytest.raises(WorktreeError, match="uncommitted"):
+        await made.merge()
+    assert (await made.merge(commit="inner")).is_done
+    assert not ran.exists()
+
+
+async def test_everything_that_differs_is_committed_also_a_folder_that_became_a_link(stage: Stage) -> None:
+    made = await stage.worktrees.create(stage.repository)
+    (made.folder / "sub" / "inner.txt").rename(made.folder / "moved.txt")
+    (made.folder / "sub").rmdir()
+    (made.folder / "sub").symlink_to("elsewhere")
+    (made.folder / "other.txt").unlink()
+    (made.folder / "other.txt").mkdir()
+    (made.folder / "other.txt" / "now a folder").write_text("new\n")
+    (made.folder / "file.txt").write_text("changed\n")
+    run_git(made.folder, "add", "file.txt")
+    assert (await made.merge(commit="all")).is_done
+    assert run_git(made.folder, "status", "--porcelain") == ""
+    assert run_git(stage.repository, "status", "--porcelain") == ""
+    assert tracked_state(stage.repository) == tracked_state(made.folder)
 
 
 # -- any edits of both sides

@@ -128,20 +128,17 @@ def _commit(
     staged = git.line("write-tree")
     names = _pathspecs([path for entry in chosen for path in (entry.path, entry.old_path) if path is not None])
     # What is staged as it is need not be added, and what is staged as deleted cannot be.
-    unstaged = [entry.path for entry in chosen if entry.file.unstaged is not None or entry.file.is_untracked]
+    unstaged = [entry for entry in chosen if entry.file.unstaged is not None or entry.file.is_untracked]
+    deleted = [entry.path for entry in unstaged if entry.file.unstaged == "deleted"]
+    changed = [entry.path for entry in unstaged if entry.file.unstaged != "deleted"]
     with tempfile.TemporaryDirectory(prefix="dragoman-commit-") as folder:
         file = Path(folder, "message")
         file.write_text(message.strip() + "\n", encoding="utf-8")
         done: GitOutput | None = None
         failure: GitError | None = None
         try:
-            if not only_staged and unstaged:
-                git.run(
-                    *("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"),
-                    stdin=_pathspecs(unstaged),
-                    env=environment,
-                    config=_CONFIG,
-                )
+            if not only_staged:
+                git.stage(changed, deleted, env=environment)
             args = ["commit", "--file", str(file)]
             if has_paths:
                 args += ["--only", "--pathspec-from-file=-", "--pathspec-file-nul"]
@@ -158,12 +155,12 @@ def _commit(
         raise failure or _commit_error(done or GitOutput(0, b"", ""))
     line = git.run("log", "-1", "--format=%H%n%s", "--no-show-signature").split(b"\n")
     branch = git.call("symbolic-ref", "--quiet", "--short", "HEAD")
-    changed = git.run("diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", "-m", "HEAD")
+    committed = git.run("diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", "-m", "HEAD")
     return GitCommit(
         commit=line[0].decode(),
         branch=path_text(branch.stdout).rstrip("\n") if branch.exit_code == 0 else None,
         subject=path_text(line[1]),
-        file_count=len({name for name in changed.split(b"\0") if name}),
+        file_count=len({name for name in committed.split(b"\0") if name}),
         # A hook that runs after the commit may have failed, or hung: the commit is there.
         output=_output(done) if done is not None else str(failure),
     )

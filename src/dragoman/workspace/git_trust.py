@@ -113,6 +113,15 @@ class RepositoryTrust:
         ]
         return tuple(changed)
 
+    def changes_in(self, git: UserGit, checkout: Path) -> tuple[str, ...]:
+        """Return the names of what a linked work tree of a checkout has that is new, or not as in the checkout before
+        agents worked there. It has its own settings, and its own hooks where their folder is in the work tree."""
+        trusted = _digests(self._file.read(), checkout, _repository_key(checkout))
+        if trusted is None or git.common_dir is None:
+            return ()
+        items = _fingerprint(git, git.common_dir)
+        return tuple(_described(name, trusted, items) for name in sorted(items) if trusted.get(name) != items[name])
+
 
 def _digests(stored: _Trusted, folder: Path, repository: str) -> dict[str, str] | None:
     """Return the trusted digests of a folder's repository; None where no agent has worked there.
@@ -148,7 +157,11 @@ def fingerprint(folder: Path) -> dict[str, str]:
     if found is None:
         return {}
     root, common_dir = found
-    git = UserGit(root)
+    return _fingerprint(UserGit(root), common_dir)
+
+
+def _fingerprint(git: UserGit, common_dir: Path) -> dict[str, str]:
+    root = git.work_tree
     items: dict[str, str] = {}
     try:
         settings = git.run("config", "--list", "--show-scope", "--includes", "-z")

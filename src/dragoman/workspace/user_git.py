@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -149,6 +149,22 @@ class UserGit:
             on_progress=on_progress,
             stopper=self.stopper,
         )
+
+    def stage(
+        self,
+        changed: Iterable[bytes],
+        deleted: Iterable[bytes],
+        *,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put these files into the index, and take those that were deleted out of it. Raises `GitError`.
+
+        As `git add` does, which would also run git with the settings of every repository below, and so what these name.
+        """
+        steps = (("--force-remove",), deleted), (("--add", "--remove", "--replace"), changed)
+        for options, paths in steps:
+            if names := b"".join(path.rstrip(b"/") + b"\0" for path in paths):
+                self.run("update-index", *options, "-z", "--stdin", stdin=names, env=env)
 
     def _environment(self) -> dict[str, str]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}

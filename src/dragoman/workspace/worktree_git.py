@@ -6,6 +6,7 @@ Blocking: call it in a thread.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -108,15 +109,15 @@ def entry_for(git_dir: Path, folder: Path) -> Path | None:
     return None
 
 
-def git_in(record: WorktreeRecord, *, timeout_s: float = TIMEOUT_S) -> UserGit:
-    """Return git in a worktree, whatever its `.git` file says by now."""
+def git_in(record: WorktreeRecord, *, timeout_s: float = TIMEOUT_S, kind: type[UserGit] = UserGit) -> UserGit:
+    """Return git in a worktree, whatever its `.git` file says by now. `kind` is the class, for one that only reads."""
     if not os.path.isdir(record.folder) or os.path.islink(record.folder):
         raise WorktreeError(
             f"the folder of the worktree {record.name} is gone: {record.folder}",
             guidance="Clean up with: dragoman worktree prune",
         )
     _restore_link(Path(record.linked_dir), Path(record.git_dir))
-    return UserGit(
+    return kind(
         Path(record.folder),
         git_dir=Path(record.linked_dir),
         common_dir=Path(record.git_dir),
@@ -127,7 +128,7 @@ def git_in(record: WorktreeRecord, *, timeout_s: float = TIMEOUT_S) -> UserGit:
 def _restore_link(linked: Path, git_dir: Path) -> None:
     """Let a linked work tree belong to its repository again, if another was planted: git reads refs from there."""
     path = linked / "commondir"
-    if linked.parent != git_dir / "worktrees" or not linked.is_dir():
+    if not is_linked_dir(linked, git_dir) or not linked.is_dir():
         raise WorktreeError(f"{git_dir} does not know this worktree any more: {linked} is missing")
     try:
         named = os.fsdecode(path.read_bytes().strip()) if path.is_file() and not path.is_symlink() else ""
@@ -135,6 +136,11 @@ def _restore_link(linked: Path, git_dir: Path) -> None:
         named = ""
     if Path(os.path.realpath(linked / named)) != git_dir:
         atomic_write(path, b"../..\n", mode=0o644)
+
+
+def is_linked_dir(linked: Path, git_dir: Path) -> bool:
+    """Return whether this is the place of git's folder for a work tree, and leads through no link to another one."""
+    return linked.parent == git_dir / "worktrees" and os.path.realpath(linked) == str(linked)
 
 
 def work_trees(git: UserGit) -> list[tuple[Path, str]]:
@@ -156,14 +162,21 @@ def trusted_config(store: WorktreeStore, checkout: Path) -> tuple[tuple[str, ...
     return (*SAFE_CONFIG, *without_filters(UserGit(checkout))), changes
 
 
-def check_trust(store: WorktreeStore, checkout: Path, *, trust: bool) -> None:
+def check_trust(store: WorktreeStore, checkout: Path, work_trees: Sequence[UserGit], *, trust: bool) -> None:
     """Raise `WorktreeError` where hooks or settings were changed since agents work in a repository, unless somebody
-    says that they can be trusted."""
+    says that they can be trusted.
+
+    Each of the linked work trees can have settings of its own, and hooks by a relative path.
+    """
     repositories = RepositoryTrust(store.settings.home)
     if trust:
         repositories.trust(checkout)
-    elif changes := repositories.changes(checkout):
-        listed = "".join(f"\n  {change}" for change in changes[:MAX_LISTED])
+        return
+    changes = dict.fromkeys(repositories.changes(checkout))
+    for git in work_trees:
+        changes.update(dict.fromkeys(repositories.changes_in(git, checkout)))
+    if changes:
+        listed = "".join(f"\n  {change}" for change in list(changes)[:MAX_LISTED])
         raise WorktreeError(
             f"these hooks or settings of the repository were changed since agents work there, and git would run"
             f" them:{listed}",

@@ -20,7 +20,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -45,6 +45,10 @@ BASE_REF: Final = "refs/worktree/base"
 
 # Files that an error lists.
 MAX_LISTED: Final = 20
+
+# Submodules, and repositories that an agent made below, have settings of their own, which nobody has looked at.
+_NO_SUBMODULES: Final = "--ignore-submodules=dirty"
+_SUBMODULES: Final = ("diff.ignoreSubmodules=dirty", "submodule.recurse=false")
 
 # Files of git that are there while a merge or the like waits for the user.
 _IN_PROGRESS: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
@@ -274,9 +278,11 @@ def merge(
     """Merge the branch of a worktree into another one; return the new record."""
     settings = store.settings
     check_idle(settings, [Path(record.folder)], "merged")
-    check_trust(store, Path(record.checkout), trust=trust_repository)
     git = git_in(record, timeout_s=LONG_TIMEOUT_S)
     target = _target_of(git, record, into)
+    folder = next((folder for folder, branch in work_trees(git) if branch == target), None)
+    checkout = None if folder is None else _git_of_checkout(record, folder)
+    check_trust(store, Path(record.checkout), [git, *([checkout] if checkout else [])], trust=trust_repository)
     _check_branch(git, record)
     if uncommitted := _uncommitted(git):
         if commit is None:
@@ -284,8 +290,8 @@ def merge(
                 f"the worktree {record.name} has uncommitted changes in {_count(uncommitted)}",
                 guidance="Commit them first: --commit MESSAGE.",
             )
-        git.run("add", "--all")
-        git.run("commit", "--quiet", "-m", commit)
+        git.stage(*_to_stage(uncommitted))
+        git.run("commit", "--quiet", "-m", commit, config=_SUBMODULES)
     old, tip = git.line("rev-parse", target), git.line("rev-parse", f"refs/heads/{record.branch}")
     result = WorktreeMerge(
         worktree=record.info(settings.drop_age_s),
@@ -304,10 +310,9 @@ def merge(
         if merged.conflicts:
             return record, msgspec.structs.replace(result, conflicts=merged.conflicts)
         new = _commit_merge(git, merged.tree, old, tip, message or f"Merge branch '{record.branch}'")
-    folder = next((folder for folder, branch in work_trees(git) if branch == target), None)
     if folder is not None:
         check_idle(settings, [folder], "merged")
-    record = _move_branch(store, record, git, MergeOperation(target, old, new), folder, at)
+    record = _move_branch(store, record, git, MergeOperation(target, old, new), checkout, at)
     return record, msgspec.structs.replace(
         result,
         worktree=record.info(settings.drop_age_s),
@@ -327,12 +332,25 @@ def bring_conflicts(record: WorktreeRecord, into: str | None) -> tuple[str, ...]
             f"the worktree {record.name} has uncommitted changes in {_count(uncommitted)}",
             guidance="Commit them first, so that conflicts do not mix with them.",
         )
-    done = git.call("merge", "--no-edit", "--quiet", target)
-    listed = git.run("diff", "--name-only", "--no-ext-diff", "--diff-filter=U", "-z").split(b"\0")
+    done = git.call("merge", "--no-edit", "--quiet", target, config=_SUBMODULES)
+    listed = git.run("diff", "--name-only", "--no-ext-diff", "--diff-filter=U", "-z", _NO_SUBMODULES).split(b"\0")
     conflicts = tuple(path_text(path) for path in listed if path)
     if done.exit_code != 0 and not conflicts:
         raise failure(("merge",), done)
     return conflicts
+
+
+def _git_of_checkout(record: WorktreeRecord, folder: Path) -> UserGit:
+    """Return git in the work tree that has the target branch. Its `.git` may be of another repository by now."""
+    git = UserGit(folder)
+    git_dir = Path(os.path.realpath(git.line("rev-parse", "--absolute-git-dir")))
+    common_dir = Path(os.path.realpath(git.line("rev-parse", "--path-format=absolute", "--git-common-dir")))
+    if common_dir != Path(record.git_dir):
+        raise WorktreeError(
+            f"{folder}, where the branch should be checked out, is no work tree of {record.git_dir} any more",
+            guidance="Look at its .git; or merge into another branch: --into BRANCH",
+        )
+    return UserGit(folder, git_dir=git_dir, common_dir=common_dir, timeout_s=LONG_TIMEOUT_S)
 
 
 def _target_of(git: UserGit, record: WorktreeRecord, into: str | None) -> str:
@@ -370,8 +388,16 @@ def _in_progress(git_dir: Path) -> str | None:
 
 
 def _uncommitted(git: UserGit) -> list[bytes]:
-    output = git.run("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    return [line[3:] for line in output.split(b"\0") if line]
+    """Return the lines of `git status`: two letters, and the name of a file."""
+    output = git.run("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", _NO_SUBMODULES)
+    return [line for line in output.split(b"\0") if line]
+
+
+def _to_stage(uncommitted: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return the files of `git status` that were changed, and those that were deleted; not what is staged already."""
+    deleted = {line: None for line in uncommitted if line[1:2] == b"D" and line[:1] not in b"UD"}  # these are conflicts
+    changed = [line for line in uncommitted if line[1:2] != b" " and line not in deleted]
+    return [line[3:] for line in changed], [line[3:] for line in deleted]
 
 
 def _merge_commits(git: UserGit, old: str, tip: str) -> _Merged:
@@ -390,26 +416,31 @@ def _commit_merge(git: UserGit, tree: str, old: str, tip: str, message: str) -> 
 
 
 def _move_branch(
-    store: WorktreeStore, record: WorktreeRecord, git: UserGit, move: MergeOperation, folder: Path | None, at: float
+    store: WorktreeStore,
+    record: WorktreeRecord,
+    git: UserGit,
+    move: MergeOperation,
+    checkout: UserGit | None,
+    at: float,
 ) -> WorktreeRecord:
     """Move a branch, and where it is checked out its files and index: all of it or nothing, also after a kill."""
     move = msgspec.structs.replace(move, operation=uuid.uuid4().hex[:16])
     record = msgspec.structs.replace(record, changed_at=at)
-    if folder is None:
+    if checkout is None:
         _update_ref(git, move, record)
     else:
-        _move_checked_out(store, record, git, move, folder)
+        _move_checked_out(store, record, git, move, checkout)
     record = msgspec.structs.replace(record, merge=None, state="merged")
     store.write(record)
     return record
 
 
 def _move_checked_out(
-    store: WorktreeStore, record: WorktreeRecord, git: UserGit, move: MergeOperation, folder: Path
+    store: WorktreeStore, record: WorktreeRecord, git: UserGit, move: MergeOperation, target_git: UserGit
 ) -> None:
-    git_dir = UserGit(folder).line("rev-parse", "--absolute-git-dir")
-    move = msgspec.structs.replace(move, folder=str(folder), git_dir=git_dir)
-    checkout = _Checkout(folder, Path(git_dir), move)
+    folder = target_git.work_tree
+    move = msgspec.structs.replace(move, folder=str(folder), git_dir=str(target_git.git_dir))
+    checkout = _Checkout(record, move)
     checkout.check()
     with open_store(store.settings, folder) as (target, shadow), checkout.planned(target, shadow) as plan:
         entry = LogEntry(
@@ -446,7 +477,7 @@ def _complete_merge(store: WorktreeStore, record: WorktreeRecord) -> WorktreeRec
     is_merged = False
     try:
         if move.folder is not None and move.git_dir is not None and os.path.isdir(move.folder):
-            checkout = _Checkout(Path(move.folder), Path(move.git_dir), move)
+            checkout = _Checkout(record, move)
             with open_store(store.settings, Path(move.folder)) as (target, _):  # completes the files
                 logged = [entry for entry in target.read_log() if entry.operation == move.operation]
             is_merged = bool(logged) and all(entry.moment != "reverted" for entry in logged)
@@ -478,15 +509,19 @@ def _update_ref(git: UserGit, move: MergeOperation, record: WorktreeRecord) -> N
 class _Checkout:
     """The work tree in which the branch of a merge is checked out."""
 
-    def __init__(self, folder: Path, git_dir: Path, move: MergeOperation) -> None:
-        self._folder = folder
-        self._git_dir = git_dir
+    def __init__(self, record: WorktreeRecord, move: MergeOperation) -> None:
+        assert move.folder is not None
+        assert move.git_dir is not None
+        self._folder = Path(move.folder)
+        self._git_dir = git_dir = Path(move.git_dir)
         self._move = move
-        self._git = UserGit(folder, git_dir=git_dir, timeout_s=LONG_TIMEOUT_S)
+        common_dir = Path(record.git_dir)
+        self._git = UserGit(self._folder, git_dir=git_dir, common_dir=common_dir, timeout_s=LONG_TIMEOUT_S)
         self._index = git_dir / "index"
         self._lock = git_dir / "index.lock"
         self._new_index = git_dir / f"index.dragoman-{move.operation}"
         self._paths: list[bytes] = []
+        self._deleted: set[bytes] = set()
 
     def check(self) -> None:
         """Raise `WorktreeError` unless the files that the merge changes are as they were committed."""
@@ -504,20 +539,34 @@ class _Checkout:
         )
         fields = output.split(b"\0")
         changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
-        status = self._git.run("status", "--porcelain", "-z", "--untracked-files=no", "--no-renames")
+        status = self._git.run("status", "--porcelain", "-z", "--untracked-files=no", "--no-renames", _NO_SUBMODULES)
         dirty = {line[3:] for line in status.split(b"\0") if line}
         problems = sorted(path for path in changed if path in dirty)
         # Links to commits of submodules are in the index only.
         self._paths = sorted(path for path, head in changed.items() if b"160000" not in head.split()[:2])
+        self._deleted = {path for path in self._paths if changed[path].split()[1] == b"000000"}
         new_paths = [path for path in self._paths if changed[path].startswith(b":000000 ")]
         with FolderWriter(self._folder, "") as reader:
-            problems += [path for path in new_paths if path not in dirty and reader.version(path) is not None]
+            problems += [
+                path
+                for path in new_paths
+                if path not in dirty and reader.version(path) is not None and not self._vanishes(path, changed)
+            ]
         if problems:
             listed = "".join(f"\n  {path_text(path)}" for path in problems[:MAX_LISTED])
             raise WorktreeError(
                 f"nothing was merged, because {self._folder} has uncommitted changes in the same files:{listed}",
                 guidance="Commit or stash them there, then merge again.",
             )
+
+    def _vanishes(self, path: bytes, changed: Container[bytes]) -> bool:
+        """Return whether there is a folder in the place of a file, and the merge deletes all that is in it."""
+        folder = os.path.join(os.fsencode(self._folder), path)
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            return False
+        inner = [os.path.join(above, name) for above, folders, names in os.walk(folder) for name in (*names, *folders)]
+        files = [name for name in inner if os.path.islink(name) or not os.path.isdir(name)]
+        return all(os.path.relpath(name, os.fsencode(self._folder)) in changed for name in files)
 
     @contextmanager
     def planned(self, store: CheckpointStore, git: Git) -> Iterator[RewindPlan]:
@@ -532,8 +581,10 @@ class _Checkout:
             index = Path(temporary, "shadow-index")
             changed = git.on_work_tree(new_files)
             changed.run_on_index(index, "read-tree", tree)
-            listed = b"".join(path + b"\0" for path in self._paths)
-            changed.run_on_index(index, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
+            deleted = b"".join(path + b"\0" for path in self._deleted)
+            changed.run_on_index(index, "update-index", "--force-remove", "-z", "--stdin", stdin=deleted)
+            written = b"".join(path + b"\0" for path in self._paths if path not in self._deleted)
+            changed.run_on_index(index, "update-index", "--add", "--replace", "-z", "--stdin", stdin=written)
             target = changed.run_on_index(index, "write-tree").decode().strip()
             plan = store.plan(git, LogEntry(at=0.0, session_id="", moment="after", tree=target))
             if outside := {change.path for change in plan.changes} - set(self._paths):

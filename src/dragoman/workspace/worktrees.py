@@ -29,7 +29,7 @@ from dragoman.protocol.worktrees import (
 )
 from dragoman.workspace import tree_diff, worktree_create, worktree_merge, worktree_removal
 from dragoman.workspace.git import GitError
-from dragoman.workspace.git_state import SAFE_CONFIG, without_filters
+from dragoman.workspace.git_state import SAFE_CONFIG, ReadingGit, without_filters
 from dragoman.workspace.worktree_git import git_in, lines
 from dragoman.workspace.worktree_merge import active_runs_in, changing, open_store
 from dragoman.workspace.worktree_store import WorktreeRecord, WorktreeSettings, WorktreeStore, is_in
@@ -40,7 +40,7 @@ MAX_COMMITS: Final = 50
 MAX_FILES: Final = 500
 
 _LOG: Final = ("log", "--no-show-signature", f"--max-count={MAX_COMMITS}", "--format=%h %s")
-_STATUS: Final = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+_STATUS: Final = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
 
 
 class Worktree:
@@ -249,8 +249,8 @@ class Worktrees:
 
 def _changes_of(store: WorktreeStore, record: WorktreeRecord) -> WorktreeChanges:
     with changing(store, record) as current:
-        git = git_in(current)
-        commits = lines(git, "log", f"--max-count={MAX_COMMITS}", "--format=%h %s", f"{record.base_commit}..HEAD")
+        git = git_in(current, kind=ReadingGit)
+        commits = lines(git, *_LOG, f"{record.base_commit}..HEAD")
         uncommitted = [
             each for each in git.run(*_STATUS, config=(*SAFE_CONFIG, *without_filters(git))).split(b"\0") if each
         ]
