@@ -496,6 +496,43 @@ async def test_a_kept_worktree_is_the_users(stage: Stage) -> None:
     assert "dragoman/keep-me" in run_git(stage.repository, "branch")
 
 
+async def test_a_kept_worktree_is_no_leftover_until_another_one_has_its_name(stage: Stage) -> None:
+    made = await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    (made.folder / "new.txt").write_text("new\n")
+    await made.keep()
+    assert await stage.worktrees.prune(remove=True) == ()
+    assert (made.folder / "new.txt").exists()
+    run_git(stage.repository, "worktree", "remove", "--force", str(made.folder))
+    run_git(stage.repository, "branch", "-D", "dragoman/mine")
+    await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    store = WorktreeStore(stage.settings)
+    store.remove(store.find("mine"))
+    assert [(left.kind, left.name) for left in await stage.worktrees.prune()] == [("folder without a record", "mine")]
+
+
+async def test_nothing_is_recovered_over_a_folder_that_is_there_again(stage: Stage) -> None:
+    made = await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    (made.folder / "new.txt").write_text("new\n")
+    await made.drop()
+    made.folder.mkdir(parents=True)
+    (made.folder / "precious").write_text("precious")
+    with pytest.raises(WorktreeError, match="exists already"):
+        await stage.worktrees.recover("mine")
+    assert (made.folder / "precious").read_text() == "precious"
+    (made.folder / "precious").unlink()
+    made.folder.rmdir()
+    assert ((await stage.worktrees.recover("mine")).folder / "new.txt").exists()
+
+
+async def test_nothing_is_removed_through_a_link_in_the_place_of_gits_folder(stage: Stage, tmp_path: Path) -> None:
+    made = await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    (tmp_path / "precious" / "mine").mkdir(parents=True)
+    (stage.repository / ".git" / "worktrees").rename(tmp_path / "moved")
+    (stage.repository / ".git" / "worktrees").symlink_to(tmp_path / "precious")
+    await made.drop(recoverable=False)
+    assert (tmp_path / "precious" / "mine").exists()
+
+
 # -- leftovers
 
 

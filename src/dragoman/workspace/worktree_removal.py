@@ -21,6 +21,7 @@ from dragoman.proc._reaper_main import start_time
 from dragoman.protocol.worktrees import Leftover, WorktreeInfo
 from dragoman.workspace.checkpoint_store import CheckpointStore, LogEntry
 from dragoman.workspace.git import GitError
+from dragoman.workspace.git_state import ReadingGit
 from dragoman.workspace.shadow import list_names
 from dragoman.workspace.user_git import UserGit, failure
 from dragoman.workspace.worktree_git import (
@@ -30,6 +31,7 @@ from dragoman.workspace.worktree_git import (
     git_in,
     has_branch,
     is_elsewhere,
+    is_linked_dir,
     lines,
     linked_dir_of,
     trusted_config,
@@ -65,7 +67,7 @@ def drop(store: WorktreeStore, record: WorktreeRecord, *, recoverable: bool, for
 
 def _save_content(store: WorktreeStore, record: WorktreeRecord, *, force: bool) -> SavedContent:
     """Store the files in the shadow repository, and the commits in a bundle beside the record."""
-    git = git_in(record, timeout_s=LONG_TIMEOUT_S)
+    git = git_in(record, timeout_s=LONG_TIMEOUT_S, kind=ReadingGit)
     head = git.line("rev-parse", "--verify", "HEAD")
     now = store.now()
     token = f"{record.name}-{int(now * 1000)}"
@@ -100,6 +102,7 @@ def _bundle(store: WorktreeStore, record: WorktreeRecord, git: UserGit, name: st
 
 def keep(store: WorktreeStore, record: WorktreeRecord) -> WorktreeInfo:
     with changing(store, record) as current:
+        store.mark_kept(current)
         store.remove(current)
         return current.info(store.settings.drop_age_s)
 
@@ -127,7 +130,7 @@ def _remove_from_git(store: WorktreeStore, record: WorktreeRecord) -> None:
     _check_ours(store.settings, folder)
     _remove_folder(folder)
     linked = Path(record.linked_dir) if record.linked_dir else entry_for(Path(record.git_dir), folder)
-    if linked is not None and linked.parent == Path(record.git_dir) / "worktrees":
+    if linked is not None and is_linked_dir(linked, Path(record.git_dir)):
         shutil.rmtree(linked, ignore_errors=True)
     with suppress(OSError):
         folder.parent.rmdir()  # of the repository, if it was the last one
@@ -160,8 +163,13 @@ def recover(store: WorktreeStore, name: str, near: Path | None) -> WorktreeRecor
                 guidance=f"Drop or rename it first: dragoman worktree drop {dropped.name}",
             )
         folder = Path(dropped.folder)
+        if os.path.lexists(folder):
+            raise WorktreeError(
+                f"the place of the worktree {dropped.name} is taken: {folder} exists already",
+                guidance="Move that away, then recover it.",
+            )
         record = msgspec.structs.replace(
-            dropped, state="creating", saved=None, pid=os.getpid(), pid_started=start_time(os.getpid())
+            dropped, state="creating", saved=None, linked_dir="", pid=os.getpid(), pid_started=start_time(os.getpid())
         )
         store.write(record)
         try:
@@ -213,7 +221,7 @@ def _leftovers(store: WorktreeStore, key: str, remove: bool) -> Iterator[Leftove
     known = {record.folder for record in records}
     root = Path(os.path.realpath(store.settings.folder)) / key
     for name in list_names(root):
-        if str(root / name) in known:
+        if str(root / name) in known or store.is_kept(key, name):
             continue
         adopted = _adopt(store, key, name, root / name, records)
         note = "its content is saved first" if adopted is not None else "no git work tree: remove it yourself"
@@ -239,7 +247,7 @@ def _remove_missing(store: WorktreeStore, record: WorktreeRecord) -> str:
     git_dir = Path(record.git_dir)
     store.remove(record)
     linked = Path(record.linked_dir) if record.linked_dir else None
-    if linked is not None and linked.parent == git_dir / "worktrees":
+    if linked is not None and is_linked_dir(linked, git_dir):
         shutil.rmtree(linked, ignore_errors=True)
     if not git_dir.is_dir():
         return "the repository is gone, too"

@@ -2,7 +2,8 @@
 
 A record is one JSON file for each worktree, in a folder for each repository, and is replaced as a whole. A lock for
 each repository excludes processes that create, change or remove worktrees of it from each other. Dropped worktrees have
-their records in a folder of their own, until they expire.
+their records in a folder of their own, until they expire. Of one that the user keeps, an empty file is left, by which
+`prune` knows that the folder is the user's.
 
 Blocking: call it in a thread.
 """
@@ -31,6 +32,7 @@ from dragoman.workspace.shadow import list_names, write_durably
 
 FOLDER_NAME: Final = "worktrees"
 DROPPED: Final = "dropped"
+KEPT_FOLDER: Final = "kept"
 
 # A name is a part of a path and of a branch.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
@@ -248,6 +250,8 @@ class WorktreeStore:
     def write(self, record: WorktreeRecord) -> None:
         path = self._dropped_path(record) if record.state == "dropped" else self._path(record.key, record.name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if record.state == "creating":  # in the place of one that was kept, and removed by the user
+            self._kept_path(record.key, record.name).unlink(missing_ok=True)
         write_durably(path, msgspec.json.encode(record))
 
     def save(self, record: WorktreeRecord, **values: object) -> WorktreeRecord:
@@ -270,6 +274,15 @@ class WorktreeStore:
         if (bundle := self.bundle_path(record)) is not None:
             bundle.unlink(missing_ok=True)
         self._dropped_path(record).unlink(missing_ok=True)
+
+    def mark_kept(self, record: WorktreeRecord) -> None:
+        """Note that the folder of a worktree is the user's from now on."""
+        path = self._kept_path(record.key, record.name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(path, b"")
+
+    def is_kept(self, key: str, name: str) -> bool:
+        return self._kept_path(key, name).exists()
 
     def bundle_path(self, record: WorktreeRecord) -> Path | None:
         """Return the file with the commits of a dropped worktree."""
@@ -306,6 +319,9 @@ class WorktreeStore:
 
     def _path(self, key: str, name: str) -> Path:
         return self._root / key / f"{name}.json"
+
+    def _kept_path(self, key: str, name: str) -> Path:
+        return self._root / key / KEPT_FOLDER / name
 
     def _dropped_path(self, record: WorktreeRecord) -> Path:
         assert record.saved is not None
