@@ -57,6 +57,21 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_link_in_the_place_of_a_tracked_folder_is_copied_and_not_followed(
+    repository: Path, tmp_path: Path, is_absolute: bool
+) -> None:
+    outside = tmp_path / "outside"
+    (repository / "src").rename(outside)
+    (repository / "src").symlink_to(outside if is_absolute else "../outside")
+    before = digests(tmp_path)
+    into = tmp_path / "into"
+    copy = copy_workspace(Workspace(repository), into).cwd
+    assert os.readlink(copy / "src") == os.readlink(repository / "src")
+    assert not (into / "0" / "outside").exists()
+    assert {name: state for name, state in digests(tmp_path).items() if not name.startswith("into/")} == before
+
+
 def test_a_copy_has_the_files_as_they_are_without_ignored_ones(repository: Path, tmp_path: Path) -> None:
     before = digests(repository)
     copy = copy_workspace(Workspace(repository / "src", [repository]), tmp_path / "copies")

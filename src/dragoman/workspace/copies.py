@@ -161,8 +161,14 @@ def _identity(repository: Path) -> dict[str, str]:
 
 def _copy_files(source: Path, target: Path, names: Iterable[Path]) -> None:
     count = size = 0
+    real_source = Path(os.path.realpath(source))
+    is_real: dict[Path, bool] = {}  # by folder: whether it is reached through no link
     for name in names:
         original, copy = source / name, target / name
+        if (folder := name.parent) not in is_real:
+            is_real[folder] = os.path.realpath(source / folder) == str(real_source / folder)
+        if not is_real[folder]:
+            continue  # deleted, and not committed: there is a link in the place of its folder
         try:
             status = original.lstat()
         except (FileNotFoundError, NotADirectoryError):
