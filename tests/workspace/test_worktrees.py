@@ -477,6 +477,22 @@ async def test_a_folder_swapped_for_a_link_is_not_removed_through_it(stage: Stag
     assert not made.folder.is_symlink()
 
 
+async def test_a_worktree_whose_folder_became_a_link_is_pruned_without_following_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    made = await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    made.folder.rename(tmp_path / "moved")
+    made.folder.symlink_to(tmp_path / "precious")
+    assert made.info.is_missing
+    with pytest.raises(WorktreeError, match="is gone"):
+        await stage.worktrees.create(stage.repository, WorktreeChoice(name="mine"))
+    assert [left.kind for left in await stage.worktrees.prune(remove=True)] == ["record without a folder"]
+    assert await stage.worktrees.prune() == ()
+    assert (tmp_path / "precious" / "file").read_text() == "precious"
+
+
 async def test_a_record_that_names_another_folder_removes_nothing(stage: Stage, tmp_path: Path) -> None:
     made = await stage.worktrees.create(stage.repository, prompt="x")
     (tmp_path / "precious").mkdir()

@@ -87,7 +87,7 @@ def create(
 def _existing(record: WorktreeRecord, choice: WorktreeChoice) -> WorktreeRecord:
     if record.state == "creating":
         raise WorktreeError(f"the worktree {record.name} is being made by another process")
-    if not os.path.isdir(record.folder):
+    if not record.has_folder:
         raise WorktreeError(
             f"the folder of the worktree {record.name} is gone: {record.folder}",
             guidance="Clean up with `dragoman worktree prune`, or choose another name.",

@@ -111,7 +111,7 @@ def entry_for(git_dir: Path, folder: Path) -> Path | None:
 
 def git_in(record: WorktreeRecord, *, timeout_s: float = TIMEOUT_S, kind: type[UserGit] = UserGit) -> UserGit:
     """Return git in a worktree, whatever its `.git` file says by now. `kind` is the class, for one that only reads."""
-    if not os.path.isdir(record.folder) or os.path.islink(record.folder):
+    if not record.has_folder:
         raise WorktreeError(
             f"the folder of the worktree {record.name} is gone: {record.folder}",
             guidance="Clean up with: dragoman worktree prune",

@@ -213,7 +213,7 @@ def _leftovers(store: WorktreeStore, key: str, remove: bool) -> Iterator[Leftove
             if remove:
                 discard(store, record)
             yield Leftover(kind="unfinished worktree", name=record.name, path=record.folder, is_removed=remove)
-        elif record.state != "creating" and not os.path.isdir(record.folder):
+        elif record.state != "creating" and not record.has_folder:
             note = _remove_missing(store, record) if remove else f"the branch {record.branch} stays if it has commits"
             yield Leftover(
                 kind="record without a folder", name=record.name, path=record.folder, note=note, is_removed=remove
@@ -244,7 +244,10 @@ def _dropped_of(store: WorktreeStore, key: str) -> list[WorktreeRecord]:
 
 def _remove_missing(store: WorktreeStore, record: WorktreeRecord) -> str:
     """Remove the record of a folder that is gone. The branch goes only if all its commits are elsewhere."""
-    git_dir = Path(record.git_dir)
+    git_dir, folder = Path(record.git_dir), Path(record.folder)
+    if folder.is_symlink():
+        _check_ours(store.settings, folder)
+        folder.unlink()
     store.remove(record)
     linked = Path(record.linked_dir) if record.linked_dir else None
     if linked is not None and is_linked_dir(linked, git_dir):

@@ -158,6 +158,11 @@ class WorktreeRecord(msgspec.Struct, frozen=True, kw_only=True):
         """True where the process that was creating it is gone."""
         return self.state == "creating" and start_time(self.pid) != self.pid_started
 
+    @property
+    def has_folder(self) -> bool:
+        """True where the folder is there; a link in its place is another one."""
+        return os.path.isdir(self.folder) and not os.path.islink(self.folder)
+
     def info(self, drop_age_s: float) -> WorktreeInfo:
         return WorktreeInfo(
             id=self.id,
@@ -171,7 +176,7 @@ class WorktreeRecord(msgspec.Struct, frozen=True, kw_only=True):
             session_ids=self.session_ids,
             created_at=self.created_at,
             changed_at=self.changed_at,
-            is_missing=self.state != "dropped" and not os.path.isdir(self.folder),
+            is_missing=self.state != "dropped" and not self.has_folder,
             expires_at=None if self.saved is None else self.saved.at + drop_age_s,
         )
 
