@@ -170,3 +170,9 @@ def test_prune_shows_and_removes_leftovers(project: Cli) -> None:
     assert [each["name"] for each in json.loads(found.out)] == ["dragoman/lost"]
     assert "dragoman/lost" not in run_git(project.workspace, "branch")
     assert "There are no leftovers." in project("worktree", "prune").err
+
+
+def test_the_difference_of_a_session_in_a_worktree_is_found_from_the_checkout(project: Cli) -> None:
+    project("run", "-q", "hello")
+    project("run", "--access", "full", "-w", "-q", "edit")
+    assert project("diff", "--stat").out == "A  README.md  +3 −0\n"

@@ -10,6 +10,9 @@ import pytest
 import dragoman
 from dragoman.config import Config, load, make_home
 from dragoman.errors import DragomanError, InputError, ScopeMissing
+from dragoman.host.policy.remembered import Remembered
+from dragoman.host.policy.rulebook import trust
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.hub import Hub
 from dragoman.hub.scopes import checkout_folder, folder_reason, opening_reason
 from dragoman.journal.sessions import worktree_of
@@ -183,3 +186,21 @@ async def test_a_client_with_the_scope_prompt_continues_its_session_in_a_worktre
         bad = SessionConfig(workspace=Workspace(repository), worktree=WorktreeChoice(setup="true"))
         with pytest.raises(ScopeMissing, match="setup command"):
             await hub.start_session("demo", bad, scope="prompt")
+
+
+async def test_the_rules_of_the_checkout_hold_in_its_worktrees(home: Path, repository: Path) -> None:
+    """Also those that git does not track, and after the session is resumed."""
+    (repository / ".dragoman").mkdir()
+    (repository / ".dragoman" / "policy.toml").write_text('[[rules]]\nanswer = "deny"\nkind = "edit"\n')
+    trust(home, repository)
+    Remembered(home).add(Workspace(repository), [PolicyRule("deny", command="curl *")])
+    async with Hub(home) as hub:
+        async with hub.open_session("demo", cwd=repository, worktree=True, access="full") as session:
+            await session.run("edit")
+            assert session.policy_notice is None
+            folder, session_id = session.config.workspace.cwd, session.id
+            assert [rule.command for rule in Remembered(home).rules(session.config.workspace)] == [("curl *",)]
+        assert folder != repository
+        async with hub.resume_session(session_id) as session:
+            await session.run("edit")
+    assert not (folder / "README.md").exists()

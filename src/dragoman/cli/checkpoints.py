@@ -20,7 +20,7 @@ from dragoman.errors import InputError
 from dragoman.hub.hub import Hub
 from dragoman.hub.workspace_history import WorkspaceHistory
 from dragoman.journal.rows import Session
-from dragoman.journal.sessions import find_session, short_ids, top_level
+from dragoman.journal.sessions import chosen_folder, find_session, short_ids, top_level
 from dragoman.protocol.checkpoints import ComparedFile, Rewind, RewindChange, RunRef, WorkspaceDiff
 
 DIFF_EPILOG = """\b
@@ -88,17 +88,25 @@ async def diff(session: str | None, run: str | None, since_start: bool, stat: bo
 
 
 def _find(sessions: Iterable[Session], session: str | None) -> Session:
-    """Return the session of this id; without one, the latest in the current folder, or in the nearest above it."""
+    """Return the session of this id; without one, the latest in the current folder, or in the nearest above it.
+
+    A session in a worktree is in that folder, and in the one that it was opened in.
+    """
     every = list(sessions)
     if session is not None:
         return find_session(every, session)
     here = Path(os.path.realpath(os.getcwd()))
-    above = [row for row in top_level(every) if row.cwd and here.is_relative_to(row.cwd)]
-    if not above:
+    depths: dict[str, int] = {}  # of the nearest folder of each session that is here or above
+    rows = {row.id: row for row in top_level(every)}
+    for row in rows.values():
+        folders = [folder for folder in (row.cwd, chosen_folder(row)) if folder and here.is_relative_to(folder)]
+        if folders:
+            depths[row.id] = max(len(Path(folder).parts) for folder in folders)
+    if not depths:
         raise InputError(
             "there is no session in this folder", guidance="Name one of another folder: dragoman sessions list"
         )
-    return max(above, key=lambda row: len(Path(row.cwd).parts))  # of several the first, which is the latest
+    return rows[max(depths, key=depths.__getitem__)]  # of several the first, which is the latest
 
 
 def stat_line(file: ComparedFile, *, with_claims: bool = True) -> str:

@@ -59,6 +59,7 @@ def find_session(sessions: Sequence[Session], id_or_prefix: str) -> Session:
 
 class _HandleWorktree(msgspec.Struct, frozen=True):
     name: str = ""
+    cwd: str = ""
 
 
 class _Handle(msgspec.Struct, frozen=True):
@@ -67,13 +68,23 @@ class _Handle(msgspec.Struct, frozen=True):
 
 def worktree_of(session: Session) -> str | None:
     """Return the name of the git worktree that a session works in, as its handle says."""
+    worktree = _worktree(session)
+    return worktree.name if worktree is not None else None
+
+
+def chosen_folder(session: Session) -> str:
+    """Return the folder that the user chose: that of the checkout, where the session works in a worktree."""
+    worktree = _worktree(session)
+    return worktree.cwd if worktree is not None else session.cwd
+
+
+def _worktree(session: Session) -> _HandleWorktree | None:
     if session.handle is None or '"worktree":{' not in session.handle:
         return None
     try:
-        worktree = msgspec.json.decode(session.handle, type=_Handle).worktree
+        return msgspec.json.decode(session.handle, type=_Handle).worktree
     except msgspec.MsgspecError:
         return None
-    return worktree.name if worktree is not None else None
 
 
 def short_ids(sessions: Sequence[Session]) -> dict[str, str]:

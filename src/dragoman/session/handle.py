@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -117,7 +118,8 @@ def workspace_of(handle: SessionHandle) -> Workspace:
             f"the worktree {name} of this session is gone: {handle.cwd}",
             guidance=f"If it was dropped, it can be recovered: dragoman worktree recover {name}",
         )
-    return Workspace(handle.cwd, handle.additional)
+    origin = Path(handle.worktree.cwd) if handle.worktree is not None else None
+    return Workspace(handle.cwd, handle.additional, origin)
 
 
 def config_of_handle(handle: SessionHandle) -> SessionConfig:

@@ -88,7 +88,7 @@ def in_worktree(config: SessionConfig, worktree: Worktree) -> SessionConfig:
             )
     return msgspec.structs.replace(
         config,
-        workspace=Workspace(worktree.cwd, workspace.additional),
+        workspace=Workspace(worktree.cwd, workspace.additional, workspace.rules_folder),
         worktree=SessionWorktree(
             name=info.name,
             checkout=info.checkout,

@@ -80,7 +80,7 @@ def copy_workspace(workspace: Workspace, into: Path) -> Workspace:
         return target
 
     cwd, *additional = [copied(folder) for folder in workspace.folders]
-    return Workspace(cwd, additional)
+    return Workspace(cwd, additional, workspace.rules_folder)
 
 
 def has_commit(folder: Path) -> bool:

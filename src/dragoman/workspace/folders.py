@@ -19,14 +19,22 @@ class Workspace(msgspec.Struct, frozen=True):
     `resolve` promises: the returned path is inside one of these folders after every symbolic link on the way has been
     followed, including links at the end of the path and links to files that do not exist yet, as the file system was at
     the moment of the call. A moment later the path may lead elsewhere: code that reads or writes there uses `pin`.
+
+    `origin` is the folder that the user chose, where `cwd` is a worktree or a copy of it.
     """
 
     cwd: Path
     additional: tuple[Path, ...] = ()
+    origin: Path | None = None
 
     if TYPE_CHECKING:  # the fields are paths; callers may also pass text
 
-        def __init__(self, cwd: str | os.PathLike[str], additional: Iterable[str | os.PathLike[str]] = ()) -> None: ...
+        def __init__(
+            self,
+            cwd: str | os.PathLike[str],
+            additional: Iterable[str | os.PathLike[str]] = (),
+            origin: Path | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "cwd", _folder(self.cwd, "cwd"))
@@ -39,6 +47,11 @@ class Workspace(msgspec.Struct, frozen=True):
     @property
     def folders(self) -> tuple[Path, ...]:
         return (self.cwd, *self.additional)
+
+    @property
+    def rules_folder(self) -> Path:
+        """The folder whose rules and remembered answers hold: that which the user chose."""
+        return self.origin or self.cwd
 
     def contains(self, path: str | os.PathLike[str]) -> bool:
         """Return True if `resolve` accepts the path."""

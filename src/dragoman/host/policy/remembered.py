@@ -165,7 +165,7 @@ class Remembered:
 
     def rules(self, workspace: Workspace) -> tuple[PolicyRule, ...]:
         """Return the rules of this workspace, each with its id as its source."""
-        folder = folder_key(workspace.cwd)
+        folder = folder_key(workspace.rules_folder)
         return tuple(
             msgspec.structs.replace(entry.rule, source=f"remembered as {entry.id}")
             for entry in self.list()
@@ -174,7 +174,7 @@ class Remembered:
 
     def add(self, workspace: Workspace, rules: Iterable[PolicyRule]) -> tuple[RememberedRule, ...]:
         """Remember these rules; each replaces a rule with the same matchers."""
-        folder = folder_key(workspace.cwd)
+        folder = folder_key(workspace.rules_folder)
         added = [RememberedRule(_id(folder, rule), folder, _bare(rule), round(self._now(), 3)) for rule in rules]
 
         def with_added(contents: _Contents) -> _Contents:

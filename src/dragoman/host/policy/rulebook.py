@@ -208,7 +208,7 @@ class RuleSources(msgspec.Struct, frozen=True):
         return LoadedRules(
             home=self.home,
             user=self.user,
-            workspace_file=workspace_policy(self.home, workspace.cwd),
+            workspace_file=workspace_policy(self.home, workspace.rules_folder),
             remembered=Remembered(self.home).rules(workspace),
             guards=self.guards,
         )
