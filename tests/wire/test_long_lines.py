@@ -6,10 +6,12 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.wire import lenient
 from dragoman.wire.long_lines import STEP_BYTES, LongLine
 from dragoman.wire.messages import Message, Noise, Notification, Reply, Request, Update
 from dragoman.wire.peer import Peer
@@ -66,7 +68,24 @@ def test_so_is_a_line_that_is_broken_somewhere(frame: object, ascii_only: bool, 
         if isinstance(theirs, Noise):
             assert getattr(ours, "line", None) == theirs.line  # what the decoder said of it may be about another place
         else:
-            assert ours == theirs
+            assert _without_raw(ours) == _without_raw(theirs)
+
+
+def _without_raw(value: object) -> object:
+    """Return a message with raw values as their readers see them: half a surrogate pair may be written or repaired."""
+    if isinstance(value, msgspec.Raw):
+        return lenient.decode(value, Any)
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _without_raw(getattr(value, name)) for name in value.__struct_fields__}
+        return type(value), fields
+    return value
+
+
+@pytest.mark.parametrize("broken", [b"\xe2\\ud83d\x82", b"\xf0\\u12f\x9f", b"\\\x80", b"\x80" * 50, b"\xe2\x82" * 20])
+def test_bytes_that_are_no_character_may_stand_anywhere(broken: bytes) -> None:
+    for length in range(STEP):
+        line = b'{"id": 1, "method": "x", "params": "' + b"a" * (STEP + length) + broken + b'a"}'
+        assert list(map(_without_raw, read(line, STEP))) == list(map(_without_raw, read_at_once(line)))
 
 
 @pytest.mark.parametrize("text", ["word " * 200_000, 'a "quoted"\n😀' * 100_000, "\ud83d" * 100_000])

@@ -91,9 +91,7 @@ class LongLine:
         line, begin = self._line, self.position
         match = _INSIDE.match(line, begin, begin + self._step_bytes)
         assert match is not None
-        end = match.end()
-        while begin < end < len(line) and line[end] & 0xC0 == 0x80:  # within a character
-            end -= 1
+        end = _character_begin(line, begin, match.end())
         if end == begin and (escape := _ESCAPE.match(line, begin)):
             end = escape.end()  # half a pair of surrogates, at the very end
         piece = _decode(line[begin:end])
@@ -154,6 +152,16 @@ class LongLine:
 def is_mark(value: object) -> bool:
     """Return whether a value that was read of a short line stands for a long string."""
     return isinstance(value, str) and value.startswith(_MARK)
+
+
+def _character_begin(line: bytes, begin: int, end: int) -> int:
+    """Return the beginning of the character that `end` cuts, or `end` where it cuts none."""
+    for back in range(end, max(begin, end - 3) - 1, -1):
+        if back == len(line) or line[back] < 0x80:
+            return end  # bytes that are no character may be cut anywhere
+        if line[back] >= 0xC0:
+            return back
+    return end
 
 
 def _decode(piece: bytes) -> str | None:
