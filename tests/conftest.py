@@ -62,3 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(AttemptsPlugin(os.environ.get("DRAGOMAN_TORTURE")), "counts of attempts")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(AgentStartRetries(), "retried starts of real agents")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Try bubblewrap with the slow tests where the system has none: they install an agent that brings one with it."""
+    if shutil.which("bwrap") is not None:
+        return
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if params.get("mechanism") == "bubblewrap":
+            item.add_marker(pytest.mark.slow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman import AgentRuntime, AgentSpec, PolicyRule, SessionConfig, Workspace, events, open_session
@@ -16,6 +17,7 @@ from dragoman.session.options import parse_sandbox
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.memory import memory_runtime, runtime_of
 from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.workspace.sandbox_paths import allowed_paths
 from dragoman.workspace.sandbox_policy import SandboxPolicy
 from workspace.sandbox_support import machine_with
 
@@ -139,7 +141,7 @@ def test_the_policy_of_a_sandbox_comes_from_the_session_the_settings_and_the_pre
     )
     spec = LocalClient(config=settings).spec_of("claude")
     rules = [
-        PolicyRule("allow", host=["registry.npmjs.org", "evil.test"]),
+        PolicyRule("allow", host=["packages.example", "evil.test"]),
         PolicyRule("deny", host="evil.test"),
         PolicyRule("allow", host=["*.example.com", "a.corp.test"]),
         PolicyRule("ask", host=["secret.example.com", "*.corp.test"]),
@@ -152,13 +154,13 @@ def test_the_policy_of_a_sandbox_comes_from_the_session_the_settings_and_the_pre
     assert "api.anthropic.com" in policy.hosts
     assert "a.corp.test" not in policy.hosts
     assert policy.refused_hosts == ("evil.test", "secret.example.com", "*.corp.test")
-    assert "registry.npmjs.org" in policy.hosts
+    assert "packages.example" in policy.hosts
     assert "evil.test" not in policy.hosts
     assert not policy.network
     assert (policy.read, policy.write) == ((str(tmp_path / "r"),), (str(tmp_path / "w"),))
     off = spec_for_session(spec, SessionConfig(workspace=Workspace(tmp_path), network=False), settings).sandbox
     assert off is not None
-    assert "registry.npmjs.org" not in off.hosts
+    assert "packages.example" not in off.hosts
     on = spec_for_session(spec, SessionConfig(workspace=Workspace(tmp_path)), settings).sandbox
     assert on is not None
     assert on.network
@@ -189,3 +191,19 @@ def test_settings_of_the_sandbox_are_read_from_the_configuration(tmp_path: Path)
     (tmp_path / "config.toml").write_text("sandbox_read = 3\n")
     with pytest.raises(InputError, match="sandbox_read"):
         load(tmp_path, {"HOME": "/home/ada"})
+
+
+def test_a_link_in_the_place_of_a_skills_folder_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent may have made it, in its own state, to read another folder the next time."""
+    home, workspace, keys = tmp_path / "user", tmp_path / "workspace", tmp_path / "user" / "keys"
+    for folder in (home / ".agent", workspace, keys):
+        folder.mkdir(parents=True)
+    (home / ".agent" / "skills").symlink_to(keys)
+    monkeypatch.setenv("HOME", str(home))
+    settings = Config(home=tmp_path / "dragoman", sandbox="landlock", skills_folders="~/.agent/skills")
+    spec = LocalClient(config=settings).spec_of("demo")
+    policy = spec_for_session(spec, SessionConfig(workspace=Workspace(workspace)), settings).sandbox
+    assert policy is not None
+    policy = msgspec.structs.replace(policy, state=("~/.agent/",))
+    allowed = allowed_paths(policy, {"HOME": str(home)}, tmp_path / "temporary")
+    assert keys not in (*allowed.read, *allowed.write)

@@ -29,10 +29,9 @@ from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, conf
 from dragoman.session.options import ProcessOptions, SessionConfig, parse_isolation, parse_sandbox
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session, new_id
-from dragoman.session.skills import find_folders
+from dragoman.session.skills import user_folders
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, spec_of_preset
 from dragoman.session.worktree import entered_worktree
-from dragoman.workspace import Workspace
 from dragoman.workspace.isolation import ISOLATED_FOLDER, IsolationPlan, new_isolated_name
 from dragoman.workspace.sandbox_policy import Mechanism, SandboxPolicy
 
@@ -379,7 +378,7 @@ def _sandbox_policy(
     rules = rule_sources(settings).read(config.workspace) if network == "hosts" else None
     has_own_home = spec.isolation is not None and spec.isolation.home is not None
     # Prompts of an isolated session name no skills of the user.
-    skills = [] if has_own_home else _skill_folders(config.workspace, settings)
+    skills = [] if has_own_home else _skill_folders(settings)
     return SandboxPolicy(
         mechanism=choice,
         folders=config.workspace.folders,
@@ -401,12 +400,15 @@ def _git_folders(config: SessionConfig) -> list[str]:
     return [config.worktree.git_dir] if isinstance(config.worktree, SessionWorktree) else []
 
 
-def _skill_folders(workspace: Workspace, settings: Config) -> list[str]:
-    """Return the user's own folders of skills: prompts name the files in them, for the agent to read."""
+def _skill_folders(settings: Config) -> list[str]:
+    """Return the user's own folders of skills: prompts name the files in them, for the agent to read.
+
+    By the paths of the setting: the sandbox follows no link that an agent may have made.
+    """
     home = Path(os.path.expanduser("~"))
-    found = find_folders(settings.skills_folders, workspace, home)
-    own = [folder.path for folder in found if folder.place == "user"]
-    return [str(path) for path in own if not Path(os.path.realpath(home)).is_relative_to(path)]
+    real_home = Path(os.path.realpath(home))
+    found = user_folders(settings.skills_folders, home)
+    return [str(path) for path in found if not real_home.is_relative_to(os.path.realpath(path))]
 
 
 def check_agent(config: Config, agent: object) -> None:

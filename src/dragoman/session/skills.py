@@ -95,13 +95,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 def find_folders(names: str, workspace: Workspace, user_home: Path) -> list[SkillFolder]:
     """Return the folders of a setting (`skills, ~/more`) that exist, the user's own first, each once."""
     found: dict[Path, SkillFolder] = {}
-    listed = [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
-    for name in listed:
-        path = user_home / name.removeprefix("~/")  # an absolute one stays as it is
-        if os.path.isdir(path):
-            real = Path(os.path.realpath(path))
-            found.setdefault(real, SkillFolder(real, "user"))
-    for name in (name for name in listed if not name.startswith(("/", "~/"))):
+    for path in user_folders(names, user_home):
+        real = Path(os.path.realpath(path))
+        found.setdefault(real, SkillFolder(real, "user"))
+    for name in (name for name in _listed(names) if not name.startswith(("/", "~/"))):
         for path in (folder / name for folder in workspace.folders):
             if os.path.isdir(path):  # False for one that cannot be looked at, too
                 try:
@@ -110,6 +107,16 @@ def find_folders(names: str, workspace: Workspace, user_home: Path) -> list[Skil
                     folder = SkillFolder(path, "workspace", "it is a link that leads out of the workspace")
                 found.setdefault(folder.path, folder)
     return list(found.values())
+
+
+def user_folders(names: str, user_home: Path) -> list[Path]:
+    """Return the user's own folders of a setting that exist, by the paths that it names, with the links in them."""
+    paths = [user_home / name.removeprefix("~/") for name in _listed(names)]  # an absolute one stays as it is
+    return [path for path in paths if os.path.isdir(path)]
+
+
+def _listed(names: str) -> list[str]:
+    return [] if names == "none" else [name.strip() for name in names.split(",") if name.strip()]
 
 
 def find_skills(folders: Iterable[SkillFolder], read_check: ReadCheck | None = None) -> list[Skill]:

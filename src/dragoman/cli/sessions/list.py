@@ -54,7 +54,6 @@ from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
 from dragoman.cli.text import columns, cost_part, one_line, plain, truncate
 from dragoman.errors import InputError
-from dragoman.hub.hub import forget_checkpoints, remove_unused_homes
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.rows import DocumentKind, Session, SessionSummary
 from dragoman.journal.search_documents import SearchHit, SearchQuery
@@ -244,6 +243,8 @@ async def delete(*, ids: Sequence[str], yes: bool) -> int:
         if not yes and not _is_confirmed(chosen, short_ids(every)):
             note("Nothing was deleted.")
             return exits.AGENT_FAILED
+        from dragoman.hub.hub import forget_checkpoints, remove_unused_homes  # it loads what a list does without
+
         with Progress("deleting", len(chosen), unit="sessions") as progress:
             for session in progress.each(chosen):
                 await forget_checkpoints(session, usable_settings())
