@@ -12,6 +12,8 @@ import pytest
 
 from .conftest import Cli, On, without_looks
 
+pytestmark = pytest.mark.slow  # many processes of the command line and of git
+
 
 @pytest.fixture
 def edited(cli: Cli) -> Cli:

@@ -132,6 +132,7 @@ def test_a_kill_keeps_finished_tasks_and_leaves_no_process(cli: Cli, number: sig
     assert (done.code, done.out.split().count("2/2")) == (0, 1)
 
 
+@pytest.mark.slow
 def test_after_repeated_kills_each_task_is_done_once(cli: Cli) -> None:
     write_tasks(cli, *(asking(number, number) for number in range(8)))
     (cli.workspace / "out.json").write_text(json.dumps(ECHO))

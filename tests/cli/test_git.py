@@ -15,6 +15,8 @@ from workspace.repositories import Clone, StandIn, git, path_with
 
 from .conftest import Cli, On
 
+pytestmark = pytest.mark.slow  # many processes of the command line and of git
+
 
 @pytest.fixture
 def clone(cli: Cli, tmp_path: Path) -> Clone:

@@ -11,6 +11,8 @@ import pytest
 
 from .conftest import Cli
 
+pytestmark = pytest.mark.slow  # many processes of the command line
+
 SKILL = "---\nname: review\ndescription: Reviews code\n---\nREVIEW TEXT\n"
 
 

@@ -12,6 +12,8 @@ from workspace.worktree_stage import commit_all
 
 from .conftest import Cli
 
+pytestmark = pytest.mark.slow  # many processes of the command line and of git
+
 
 @pytest.fixture
 def project(cli: Cli) -> Cli:

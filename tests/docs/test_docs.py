@@ -54,8 +54,15 @@ def write_transcript(home: Path) -> None:
     file.write_bytes(b"".join(line + b"\n" for line in talk.lines))
 
 
+# Those of the README run each time, and all others with the slow tests.
+EXAMPLE_CASES = [
+    pytest.param(document, id=document.stem, marks=() if document.stem == "README" else pytest.mark.slow)
+    for document in WITH_EXAMPLES
+]
+
+
 @pytest.mark.timeout(240)  # dozens of real runs, one after the other
-@pytest.mark.parametrize("document", WITH_EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", EXAMPLE_CASES)
 def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()

@@ -84,6 +84,7 @@ class _Gone:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("meta", "size"), [(None, 10_000_000), (PIPES, 100_000_000)])
 async def test_much_output_costs_little_memory(commands: Commands, meta: dict[str, Any] | None, size: int) -> None:
     tracemalloc.start()

@@ -48,6 +48,8 @@ from dragoman.wire.vocabulary import (
 from translate.claude_talk import SESSION, Transcript
 from translate.test_claude_properties import DATA
 
+pytestmark = pytest.mark.slow
+
 LONG = "long " * 1000
 
 

@@ -18,6 +18,8 @@ from journal.talk import all_entries
 from translate.claude_talk import SESSION
 from translate.watched import TIMEOUT_S, append, frame_keys, imported, lines, talk, transcript_in
 
+pytestmark = pytest.mark.slow
+
 KILLS = 8
 SESSIONS = [f"{SESSION[:-1]}{number}" for number in range(3)]
 

@@ -582,7 +582,8 @@ def edit(folder: Path, edits: list[tuple[str, bytes | None]]) -> None:
             path.write_bytes(content)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ours=_edits, theirs=_edits)
 async def test_apply_merges_as_git_does_or_changes_nothing_and_undo_brings_all_back(
     tmp_path_factory: pytest.TempPathFactory,
