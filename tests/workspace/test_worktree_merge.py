@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -316,6 +317,7 @@ async def test_conflicts_of_a_merge_are_listed_and_nothing_is_changed(stage: Sta
     assert in_worktree.conflicts == ("file.txt",)
     assert "<<<<<<<" in (made.folder / "file.txt").read_text()
     assert folder_state(stage.repository) == before
+    assert await made.merge(conflicts=True) == msgspec.structs.replace(in_worktree, commits=0)  # they still wait
     with pytest.raises(WorktreeError, match="a merge or rebase is not finished"):
         await made.merge()
     change = "".join(f"line {number}\n" if number != 3 else "solved\n" for number in range(1, 21))

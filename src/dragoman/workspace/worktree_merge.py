@@ -272,10 +272,15 @@ def merge(
     commit: str | None,
     message: str | None,
     no_ff: bool,
+    brings_conflicts: bool,
     trust_repository: bool,
     at: float,
 ) -> tuple[WorktreeRecord, WorktreeMerge]:
-    """Merge the branch of a worktree into another one; return the new record."""
+    """Merge the branch of a worktree into another one; return the new record.
+
+    `brings_conflicts`: where there are conflicts, merge the other branch into the worktree, where they wait to be
+    solved.
+    """
     settings = store.settings
     check_idle(settings, [Path(record.folder)], "merged")
     git = git_in(record, timeout_s=LONG_TIMEOUT_S)
@@ -283,6 +288,15 @@ def merge(
     folder = next((folder for folder, branch in work_trees(git) if branch == target), None)
     checkout = None if folder is None else _git_of_checkout(record, folder)
     check_trust(store, Path(record.checkout), [git, *([checkout] if checkout else [])], trust=trust_repository)
+    if brings_conflicts and (waiting := _waiting_conflicts(git, record)):
+        return record, WorktreeMerge(
+            worktree=record.info(settings.drop_age_s),
+            target=target.removeprefix("refs/heads/"),
+            kind="merge commit",
+            commit=git.line("rev-parse", target),
+            conflicts=waiting,
+            is_in_worktree=True,
+        )
     _check_branch(git, record)
     if uncommitted := _uncommitted(git):
         if commit is None:
@@ -307,6 +321,9 @@ def merge(
     else:
         result = msgspec.structs.replace(result, kind="merge commit")
         merged = _merge_commits(git, old, tip)
+        if merged.conflicts and brings_conflicts:
+            waiting = _bring_conflicts(git, record, target)
+            return record, msgspec.structs.replace(result, conflicts=waiting, is_in_worktree=True)
         if merged.conflicts:
             return record, msgspec.structs.replace(result, conflicts=merged.conflicts)
         new = _commit_merge(git, merged.tree, old, tip, message or f"Merge branch '{record.branch}'")
@@ -322,22 +339,21 @@ def merge(
     )
 
 
-def bring_conflicts(record: WorktreeRecord, into: str | None) -> tuple[str, ...]:
+def _bring_conflicts(git: UserGit, record: WorktreeRecord, target: str) -> tuple[str, ...]:
     """Merge the target branch into the worktree; return the files with conflicts, which wait there to be solved."""
-    git = git_in(record, timeout_s=LONG_TIMEOUT_S)
-    target = _target_of(git, record, into)
-    _check_branch(git, record)
-    if uncommitted := _uncommitted(git):
-        raise WorktreeError(
-            f"the worktree {record.name} has uncommitted changes in {_count(uncommitted)}",
-            guidance="Commit them first, so that conflicts do not mix with them.",
-        )
     done = git.call("merge", "--no-edit", "--quiet", target, config=_SUBMODULES)
-    listed = git.run("diff", "--name-only", "--no-ext-diff", "--diff-filter=U", "-z", _NO_SUBMODULES).split(b"\0")
-    conflicts = tuple(path_text(path) for path in listed if path)
+    conflicts = _waiting_conflicts(git, record)
     if done.exit_code != 0 and not conflicts:
         raise failure(("merge",), done)
     return conflicts
+
+
+def _waiting_conflicts(git: UserGit, record: WorktreeRecord) -> tuple[str, ...]:
+    """Return the files with conflicts of a merge that is not finished in the worktree."""
+    if not (Path(record.linked_dir) / "MERGE_HEAD").exists():
+        return ()
+    listed = git.run("diff", "--name-only", "--no-ext-diff", "--diff-filter=U", "-z", _NO_SUBMODULES).split(b"\0")
+    return tuple(path_text(path) for path in listed if path)
 
 
 def _git_of_checkout(record: WorktreeRecord, folder: Path) -> UserGit:
@@ -379,7 +395,7 @@ def _check_branch(git: UserGit, record: WorktreeRecord) -> None:
     if waiting := _in_progress(Path(record.linked_dir)):
         raise WorktreeError(
             f"a merge or rebase is not finished in the worktree {record.name} ({waiting})",
-            guidance=f"Finish it there first: cd {record.folder}",
+            guidance=f"Finish it there first: cd {record.folder}. Or have its agent solve conflicts: --ask-agent",
         )
 
 

@@ -117,20 +117,17 @@ class Worktree:
         store = self._worktrees.store
 
         def work(record: WorktreeRecord) -> tuple[WorktreeRecord, WorktreeMerge]:
-            record, done = worktree_merge.merge(
+            return worktree_merge.merge(
                 store,
                 record,
                 into=into,
                 commit=commit,
                 message=message,
                 no_ff=no_ff,
+                brings_conflicts=conflicts,
                 trust_repository=trust_repository,
                 at=store.now(),
             )
-            if done.conflicts and conflicts:
-                brought = worktree_merge.bring_conflicts(record, into)
-                done = msgspec.structs.replace(done, conflicts=brought, is_in_worktree=True)
-            return record, done
 
         return await self._change_with(work)
 
