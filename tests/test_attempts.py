@@ -39,6 +39,7 @@ def test_that_is_skipped():
 """
 
 
+@pytest.mark.slow
 def run(folder: Path, text: str, *options: str) -> tuple[str, list[dict[str, Any]]]:
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (folder / "test_x.py").write_text(text)

@@ -6,7 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .conftest import Cli
+
+pytestmark = pytest.mark.slow  # many processes of the command line
 
 
 def homes(cli: Cli) -> list[Path]:

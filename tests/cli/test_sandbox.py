@@ -13,7 +13,10 @@ from workspace.sandbox_support import find_bwrap, machine_with
 
 from .conftest import Cli
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has these mechanisms")
+pytestmark = [
+    pytest.mark.slow,  # many processes of the command line
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has these mechanisms"),
+]
 
 
 @pytest.fixture

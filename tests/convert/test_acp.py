@@ -52,6 +52,7 @@ def values_of(path: Path) -> Iterator[WireStruct]:
                 assert "prompt" not in frame["params"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=f"no recordings in {FOLDER}: set DRAGOMAN_RECORDINGS to their folder")
 def test_recorded_values_come_back_except_kinds_that_the_sdk_lacks() -> None:
     dropped: set[str] = set()

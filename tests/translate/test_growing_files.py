@@ -40,6 +40,7 @@ async def _grown(provider: str, pieces: Sequence[bytes], path: Path) -> list[tup
         return frame_keys(await all_entries(journal))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["claude", "codex"])
 @settings(deadline=None)
 @drawn(st.data())

@@ -469,6 +469,7 @@ async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Jo
     assert [row.title for row in rows.sessions] == ["Named"]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @drawn(st.lists(st.tuples(st.integers(0, len(DATA)), st.booleans()), max_size=6))
 def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tuple[int, bool]]) -> None:
@@ -582,6 +583,7 @@ def _steps(*arguments: str, stop_after: int | None) -> int:
     return text_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "seed"), [("here", 1), ("apart", 2)])
 async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, where: str, seed: int) -> None:
     for number in range(4 if where == "here" else 10):
@@ -995,6 +997,7 @@ async def test_a_sub_agent_without_a_parent_is_kept_out_of_lists(journal: Journa
 # -- real ones
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (CORPUS / "oracle.json").exists(), reason="no transcripts: DRAGOMAN_CORPUS names the folder that has them"
 )

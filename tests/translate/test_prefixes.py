@@ -140,6 +140,7 @@ def _tokens(amounts: Amounts) -> tuple[int, int, int]:
     return amounts.input_tokens, amounts.cached_tokens, amounts.output_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", FILES)
 @settings(deadline=None)
 @drawn(st.data())
@@ -319,6 +320,7 @@ def _random_steps(rng: random.Random, whole: bytes) -> list[tuple[int, bool]]:
     return [(size, rng.random() < 0.7) for size in sorted(sizes)]
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_imports_of_prefixes_of_real_files_equal_one_import_of_the_whole() -> None:
     rng = random.Random(SEED)
